@@ -1,17 +1,17 @@
-// Package buggify has protocols do on purpose what they may do and rarely do, for those who explore them, as
-// FoundationDB's macro of that name does (Zhou et al., FoundationDB: A Distributed Unbundled Transactional Key Value
-// Store, SIGMOD 2021, section 4): suspect a peer that is merely slow, hold back a batch, take the slow path although
-// the fast one is open.
+// Package buggify makes protocols do things deliberately that they are allowed to do but rarely do. A replica suspects
+// a peer that is merely slow, holds back a batch, or takes the slow path although the fast path is open. The explorer
+// uses it to reach rare states. The model is FoundationDB's macro of that name (Zhou et al., FoundationDB: A
+// Distributed Unbundled Transactional Key Value Store, SIGMOD 2021, section 4).
 //
-// A replica asks its world at a point of its package:
+// A replica asks its environment at a point of its package:
 //
 //	var impatient = buggify.New("spanner.impatient", "A coordinator that speaks is taken for lost")
 //
 //	if silentForLong || r.env.Buggify(impatient) {
 //
-// The simulator answers as a Plan says; a node in a process always answers no. Whatever the answer, what the replica
-// does then must be right: a point may make it slow, wasteful or abort transactions, and must never be the reason for a
-// wrong answer.
+// The simulator answers according to a Plan; a node in a process always answers no. The replica's reaction must be
+// correct for either answer. A point may slow the replica down, waste work or abort transactions, but must never cause
+// a wrong answer.
 package buggify
 
 import (
@@ -25,7 +25,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Point is a place where a replica may be told to do what is rare. Its mark counts how often it was.
+// Point is a place in a replica's code where the simulator can trigger rare behaviour. Its mark counts how often the
+// point fired.
 type Point struct{ *coverage.Mark }
 
 var points []*Point
@@ -38,7 +39,7 @@ func New(name, doc string) *Point {
 	return p
 }
 
-// NewReplaced registers a point that is asked for only in worlds in which lost nodes are replaced.
+// NewReplaced registers a point that is reached only in scenarios in which lost nodes are replaced.
 func NewReplaced(name, doc string) *Point {
 	p := New(name, doc)
 	p.Replaced = true
@@ -52,13 +53,13 @@ func All() []*Point {
 	return all
 }
 
-// Is reports whether a mark is that of a point.
+// Is reports whether a mark belongs to a point.
 func Is(p *coverage.Mark) bool {
 	return slices.ContainsFunc(points, func(q *Point) bool { return q.Mark == p })
 }
 
-// Plan says which points are switched on in a world, and how often they fire. Both are those of the seed and of the
-// point's name, so that new points change nothing about the others.
+// Plan decides which points are switched on in a scenario, and how often they fire. Both depend only on the seed and
+// the point's name, so that a new point does not affect existing points.
 type Plan struct {
 	seed  uint64
 	until time.Duration
@@ -67,10 +68,10 @@ type Plan struct {
 // NewPlan returns the plan of a seed. No point fires from until on, so that everything can come to an end.
 func NewPlan(seed uint64, until time.Duration) *Plan { return &Plan{seed, until} }
 
-// Rates are the shares of the times that a point is asked at which it fires, in percent: of those that are switched on.
+// rates are the possible firing rates of a point that is switched on, in percent of its evaluations.
 var rates = [...]int{2, 10, 50}
 
-// Rate is how often a point fires when it is asked, in percent. Half of the points never do.
+// Rate returns the percentage of evaluations at which a point fires. For half of the points it is 0.
 func (p *Plan) Rate(q *Point) int {
 	r := rand.New(p.source(q, 0))
 	if r.IntN(2) == 0 {
@@ -79,14 +80,14 @@ func (p *Plan) Rate(q *Point) int {
 	return rates[r.IntN(len(rates))]
 }
 
-// source is a source for a point; stream 0 says whether it is on, and how often it fires.
+// source returns a random generator for a point. Stream 0 decides whether the point is on, and how often it fires.
 func (p *Plan) source(q *Point, stream uint64) *rand.PCG {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(q.Name)) // which never fails
 	return rand.NewPCG(p.seed^h.Sum64(), stream)
 }
 
-// Node is a node's part of the plan. One that starts again from its log gets a new one, which answers alike.
+// Node is a node's part of the plan. A node that restarts from its log gets a new Node, which gives the same answers.
 type Node struct {
 	plan  *Plan
 	id    geo.NodeID
@@ -106,7 +107,7 @@ func (p *Plan) Node(id geo.NodeID) *Node {
 	return &Node{p, id, map[*Point]*dice{}}
 }
 
-// Clone returns a node's part that answers as this one does from now on.
+// Clone returns a copy that gives the same answers from now on.
 func (n *Node) Clone() *Node {
 	if n == nil {
 		return nil
@@ -119,7 +120,7 @@ func (n *Node) Clone() *Node {
 	return c
 }
 
-// Fires reports whether the node is to do what the point says, at a time.
+// Fires reports whether a point fires at the node at time now.
 func (n *Node) Fires(q *Point, now time.Duration) bool {
 	if n == nil || now >= n.plan.until {
 		return false

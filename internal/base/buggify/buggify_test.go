@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Half of the points are off in a world, and the others fire as often as the plan says, until its end.
+// TestPlan checks that half of the points are off in a scenario. The other points fire at the rate of the plan until
+// the plan's end.
 func TestPlan(t *testing.T) {
 	some := []*Point{New("test.one", "It is rare"), New("test.two", "It is rare, too")}
 	on, seeds := 0, 400

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Width of a chart that says nothing else is such that two stand side by side on a screen, and one can be read on a
-// phone.
+// Width is the default width of a chart. Two charts fit next to each other on a screen, and a single chart is readable
+// on a phone.
 const Width = 420.0
 
 // axis maps values to places.
@@ -56,7 +56,7 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// logarithmic is an axis whose ends are 1, 2 or 5 x 10^n.
+// logarithmic returns an axis with bounds of the form 1, 2 or 5 x 10^n.
 func logarithmic(bottom, top float64) (*axis, []float64) {
 	a := &axis{log: true, lo: bottom, hi: top}
 	nice := func(v float64, up bool) float64 {
@@ -95,7 +95,8 @@ func logarithmic(bottom, top float64) (*axis, []float64) {
 	return a, at
 }
 
-// around is an axis from a round number at or below bottom, which is at most 0, to one at or above top.
+// around returns an axis between two round numbers: the lower is at or below bottom, which is at most 0, and the upper
+// is at or above top.
 func around(bottom, top float64) (*axis, []float64) {
 	a, _ := linear(max(top, -bottom), 4)
 	step := niceStep(a.hi / 4)
@@ -126,17 +127,17 @@ func Short(v float64) string {
 // Point of a series, in the units of the axes.
 type Point struct{ X, Y float64 }
 
-// Series is one line of a chart.
+// Series is a line of a chart.
 type Series struct {
-	// Name in the legend; a series without one is not there, as the further parts of a line with gaps.
+	// Name in the legend. A series without a name is not in the legend, such as the further parts of a line with gaps.
 	Name   string
 	Points []Point
 	// Half is the half-width of each point's confidence interval; empty for none.
 	Half []float64
 	// Marks makes a dot of each point.
 	Marks bool
-	// LowerBound marks the points whose value is only a lower bound: they have an open dot with an arrow upwards. Empty
-	// for none.
+	// LowerBound marks the points with a value that is only a lower bound. They are drawn as an open dot with an arrow
+	// upwards. It is empty if there are none.
 	LowerBound []bool
 	// Open says that the values after the last point are unknown: an arrow points right from there.
 	Open bool
@@ -144,9 +145,9 @@ type Series struct {
 	Class int
 }
 
-// Class is a colour, of eight, for the lines of one thing, of which this is the nth, from 0. They differ in their
-// dashes, as do lines of different colours that are the nth of theirs. Things beyond the eighth have colours again,
-// with other dashes.
+// Class returns the style of line number nth (from 0) of a thing that has the given colour, of eight. Lines of the same
+// thing differ in their dashes, and so do lines of different colours with the same nth. Things beyond the eighth reuse
+// the colours with other dashes.
 func Class(colour, nth int) int {
 	n := len(seriesColours)
 	return colour%n + (nth+colour/n*len(dashes)/2)*n
@@ -176,8 +177,7 @@ type Cell struct{ Left, Right, Bottom, Top, Share float64 }
 
 // Lines is a chart of lines, and of cells below them.
 type Lines struct {
-	// About says in words what the chart shows, for those who do not see it. Heading draws the title, for a picture
-	// that stands alone.
+	// About describes the chart in words for blind readers. Heading draws the title, for a picture that stands alone.
 	Title, About   string
 	Heading        bool
 	XLabel, YLabel string
@@ -189,13 +189,14 @@ type Lines struct {
 	LogX, LogY bool
 	// XTicks are words for places on the x axis; nil for numbers.
 	XTicks map[float64]string
-	// YTick writes a number beside the y axis; nil is Short.
+	// YTick formats a number next to the y axis; nil means Short.
 	YTick func(float64) string
-	// Top of the y axis; 0 is that of the values.
+	// Top is the upper end of the y axis; 0 derives it from the values.
 	Top float64
-	// XTop is the end of the x axis; 0 is that of the values.
+	// XTop is the end of the x axis; 0 derives it from the values.
 	XTop float64
-	// Width of the drawing and Height of what lies between its axes, in CSS pixels; 0 for those of reports.
+	// Width is the width of the drawing and Height the height of the area between its axes, in CSS pixels. 0 means the
+	// size used in reports.
 	Width, Height float64
 }
 
@@ -203,7 +204,7 @@ func newDrawing(width float64, title, about string) *Drawing {
 	return &Drawing{width: width, Title: title, about: about}
 }
 
-// swatch is how long a line is in the legend: long enough to tell its dashes.
+// swatch is the length of a line in the legend, long enough to distinguish its dashes.
 const swatch = 34.0
 
 // The names of arrows in legends.
@@ -215,7 +216,7 @@ const (
 // arrowRoom is the factor by which an axis exceeds a lower bound, so that the arrow fits.
 const arrowRoom = 1.1
 
-// arrowLength is how far an arrow reaches from the point of a lower bound.
+// arrowLength is the length of an arrow from the point of a lower bound.
 const arrowLength = 15.0
 
 // arrow draws an open dot at a place, and an arrow from there that leads upwards or to the right.
@@ -284,8 +285,8 @@ func clip(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// Scale makes an axis logarithmic where values differ by so much that the small ones could not be told apart: 100 times
-// for the x axis, 30 times for the y axis. Both must be above 0.
+// Scale makes an axis logarithmic if the largest value is a large multiple of the smallest: 100 times for the x axis,
+// 30 times for the y axis. Small values would be indistinguishable otherwise. All values of the axis must be above 0.
 func (c *Lines) Scale() {
 	var x, y []float64
 	for _, l := range c.Series {
@@ -305,7 +306,7 @@ func (c *Lines) Scale() {
 	}
 }
 
-// Within makes a drawing of this height, if that is enough for what is around the axes.
+// Within returns a drawing of this height. The drawing is higher if the parts around the axes need more room.
 func (c *Lines) Within(height float64) *Drawing {
 	const least = 40
 	c.Height = least
@@ -459,15 +460,15 @@ func (c *Lines) Draw() *Drawing {
 	return s
 }
 
-// Row is one row of a chart of bars, boxes or ranges.
+// Row is a row of a chart of bars, boxes or ranges.
 type Row struct {
 	Name  string
 	Class int
 	// Bar is a length with a value in words at its end.
 	Bar   float64
 	Value string
-	// Stack are lengths of parts that follow each other from 0. Each has the colour of its place, as the series of a
-	// legend whose classes are counted from 0.
+	// Stack holds the lengths of consecutive parts, starting from 0. The colour of a part is given by its index, like the
+	// series of a legend with classes counted from 0.
 	Stack []float64
 	// Box is five numbers in ascending order: whisker, quartile, median, quartile, whisker. Nil for none.
 	Box []float64
@@ -487,7 +488,7 @@ type Row struct {
 
 // Rows is a chart of horizontal rows.
 type Rows struct {
-	// About says in words what the chart shows, for those who do not see it.
+	// About describes the chart in words for blind readers.
 	Title, About, XLabel string
 	Rows                 []Row
 	Log                  bool
@@ -496,7 +497,7 @@ type Rows struct {
 	Legend []Series
 	// Heading draws the title, for a picture that stands alone.
 	Heading bool
-	// Width of the drawing in CSS pixels; 0 for that of reports.
+	// Width of the drawing in CSS pixels; 0 means the width used in reports.
 	Width float64
 }
 
@@ -520,7 +521,7 @@ func (r *Row) values() []float64 {
 	return v
 }
 
-// Draw makes the drawing. Names stand above their row, so that long ones have room on a phone.
+// Draw returns the drawing. A name stands above its row, so that long names fit on a phone.
 func (c *Rows) Draw() *Drawing {
 	s := newDrawing(cmp.Or(c.Width, Width), c.Title, c.About)
 	top := 18.0

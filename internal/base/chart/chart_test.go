@@ -103,7 +103,7 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
-// Up to 64 lines can be told apart, and a line in parts has one name.
+// TestLinesDiffer checks that up to 64 lines are distinguishable, and that a line in several parts has a single name.
 func TestLinesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for colour := range 8 {
@@ -160,7 +160,7 @@ func TestStrokesOfDashes(t *testing.T) {
 	}
 }
 
-// Sixteen things can be told apart, each by its colour and dashes.
+// TestClassesDiffer checks that sixteen things are distinguishable by colour and dashes.
 func TestClassesDiffer(t *testing.T) {
 	seen := map[[2]int]int{}
 	for thing := range 2 * len(seriesColours) {

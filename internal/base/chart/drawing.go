@@ -1,6 +1,6 @@
-// Package chart draws all charts of Geobench: those of reports, of experiments and of what dashboards show. A chart
-// becomes a Drawing, and that an SVG, which follows a page from light to dark, or a PNG. The same chart gives the same
-// bytes.
+// Package chart draws all charts of Geobench, for reports, experiments and dashboards. A chart becomes a Drawing. A
+// Drawing becomes an SVG, which follows the page between light and dark mode, or a PNG. The same chart always produces
+// the same bytes.
 package chart
 
 import (
@@ -13,9 +13,10 @@ import (
 	"strings"
 )
 
-// Drawing is what a chart is made of, before it becomes SVG or PNG. Lengths are in CSS pixels; y grows downwards.
+// Drawing is the list of shapes and texts of a chart, which is then written as SVG or PNG. Lengths are in CSS pixels; y
+// grows downwards.
 type Drawing struct {
-	// Title names it to those who do not see it.
+	// Title is the name of the drawing for blind readers.
 	Title string
 
 	width, height float64
@@ -25,7 +26,7 @@ type Drawing struct {
 
 type place struct{ x, y float64 }
 
-// item is one stroke, area or text, styled by its class.
+// item is a stroke, area or text, styled by its class.
 type item struct {
 	class  string
 	dash   int     // which of dashes a line has
@@ -56,7 +57,7 @@ func (s *Drawing) text(class, anchor string, x, y float64, text string) {
 	s.items = append(s.items, item{class: class, points: []place{{x, y}}, text: text, anchor: anchor})
 }
 
-// style is how a class looks: its colour on light and on dark ground.
+// style is the appearance of a class, including its colour on a light and on a dark background.
 type style struct {
 	light, dark string
 	// width of a stroke; 0 fills.
@@ -69,20 +70,20 @@ type style struct {
 	bold bool
 }
 
-// seriesColours can be told apart by people of all colour vision, and have a contrast of 3:1 or more with their ground;
-// lines differ in their dashes too (class).
+// seriesColours are distinguishable with all kinds of colour vision, and have a contrast of at least 3:1 to their
+// background. Lines also differ in their dashes (Class).
 var seriesColours = []struct{ light, dark string }{
 	{"#0068a8", "#5bb8f5"}, {"#c24e00", "#ff9a52"}, {"#00795a", "#3fd0a4"}, {"#a8327d", "#f29fce"},
 	{"#7d5800", "#e6bd4d"}, {"#4a49c4", "#aaa9ff"}, {"#56606e", "#b7c0cc"}, {"#9c1616", "#ff8a8a"},
 }
 
-// Grey is the colour for Class of what the others are measured by.
+// Grey is the colour, for Class, of the baseline that other series are compared with.
 const Grey = 6
 
 // dashes are lengths of strokes and gaps.
 var dashes = [][]float64{nil, {6, 3}, {2, 3}, {8, 3, 2, 3}, {12, 3}, {4, 2}, {1, 2}, {10, 2, 2, 2, 2, 2}}
 
-// shades is how many there are of cells.
+// shades is the number of shades of cells.
 const shades = 10
 
 const (
@@ -119,7 +120,7 @@ var styles = func() map[string]style {
 	return m
 }()
 
-// CSS is how all drawings of a page look, on light or on dark ground.
+// CSS returns the style sheet of all drawings of a page, for a light or a dark background.
 func CSS(dark bool) string { return css(dark, func(string) bool { return true }) }
 
 // css writes the classes that are used, in the order of their names.
@@ -165,7 +166,8 @@ func spaced(lengths []float64) string { return strings.Trim(fmt.Sprint(lengths),
 // SVG is the drawing for a page, which has CSS. The id is for no other element of the page.
 func (s *Drawing) SVG(id string) string { return s.svg(id, false) }
 
-// File is the drawing as an SVG file of its own. The id is for no other element of whatever the file becomes part of.
+// File returns the drawing as a separate SVG file. No other element of a page that includes the file may have the same
+// id.
 func (s *Drawing) File(id string) string { return s.svg(id, true) }
 
 // svg adds the styles and a ground to a drawing that is alone.
@@ -223,7 +225,7 @@ func (i *item) svg(b *strings.Builder) {
 	}
 }
 
-// num writes a length with one decimal at most.
+// num formats a length with at most a single decimal.
 func num(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
 }

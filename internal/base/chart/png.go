@@ -18,7 +18,7 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// pngScale is how many dots of a PNG are one CSS pixel, for print and for screens of high resolution.
+// pngScale is the number of PNG dots per CSS pixel, for print and for high-resolution screens.
 const pngScale = 2
 
 // PNG draws on white ground.
@@ -104,7 +104,7 @@ func (o *outline) stroke(points []place, width float64) {
 	}
 }
 
-// circle is a polygon that the eye takes for a circle; it runs as those of stroke do.
+// circle returns a polygon that looks like a circle. Its points run in the same direction as the polygons of stroke.
 func circle(center place, radius float64) []place {
 	const corners = 32
 	var out []place
@@ -115,7 +115,7 @@ func circle(center place, radius float64) []place {
 	return out
 }
 
-// dashed cuts a line into its strokes; a line without lengths is one.
+// dashed cuts a line into its strokes. Without lengths, the line is a single stroke.
 func dashed(points []place, lengths []float64) [][]place {
 	if len(lengths) == 0 {
 		return [][]place{points}
@@ -149,7 +149,7 @@ func dashed(points []place, lengths []float64) [][]place {
 	return out
 }
 
-// fonts are the regular one and the bold one.
+// fonts returns the regular and the bold font.
 var fonts = sync.OnceValues(func() (out [2]*sfnt.Font, err error) {
 	for i, data := range [][]byte{liberationsansregular.TTF, liberationsansbold.TTF} {
 		if out[i], err = sfnt.Parse(data); err != nil {

@@ -1,7 +1,8 @@
-// Package codec is the alphabet of everything that travels between processes: unsigned varints, length-prefixed bytes,
-// and the transactions and outcomes made of them. It is a leaf, so that protocols and drivers can share it. Appending
-// never fails and every append has a size function that is exact; reading survives any input, and what it returns may
-// alias the input, whose owner does not reuse it.
+// Package codec encodes and decodes all data that travels between processes: unsigned varints, length-prefixed bytes,
+// and the transactions and outcomes made of them. It imports no protocol and no driver, so both can use it.
+//
+// Appending never fails, and every append function has a size function that is exact. Reading is safe for any input.
+// The values that a Reader returns may alias the input, which its owner must not reuse.
 package codec
 
 import (
@@ -41,7 +42,7 @@ func AppendString(b []byte, s string) []byte { return append(AppendUvarint(b, ui
 // SizeString is the number of bytes that AppendString adds.
 func SizeString(s string) int { return SizeUvarint(uint64(len(s))) + len(s) }
 
-const counterBits = 40 // of a transaction id; the rest is its stream
+const counterBits = 40 // low bits of a transaction id; the remaining bits are its stream
 
 // AppendID appends a transaction id as its two parts, each of which is small.
 func AppendID(b []byte, id txn.ID) []byte {
@@ -54,8 +55,8 @@ func SizeID(id txn.ID) int {
 	return SizeUvarint(uint64(id.Stream())) + SizeUvarint(uint64(id)&(1<<counterBits-1))
 }
 
-// What a transaction brings beside its id, procedure and arguments: a byte of these follows an odd number of the
-// procedure.
+// Flags for the parts that a transaction has in addition to its id, procedure and arguments. If there are any, the
+// encoded procedure number is odd and a byte of these flags follows it.
 const (
 	withAttempt = 1 << iota
 	withFootprint
@@ -125,7 +126,7 @@ func SizeAccesses(accesses []txn.Access) int {
 	return n
 }
 
-// What a range is beside its begin.
+// Flags for the parts that a range has in addition to its begin.
 const (
 	rangeTo = 1 << iota
 	rangeReverse
@@ -214,8 +215,8 @@ const (
 	causeBits  = 3
 )
 
-// AppendWrites appends what a transaction writes: a number, and for each row its key, 0 for one that is deleted or the
-// size of its value plus 1, and the value.
+// AppendWrites appends the writes of a transaction: their number, then for each row its key, a size and the value. The
+// size is 0 for a deleted row, otherwise the size of the value plus 1.
 func AppendWrites(b []byte, writes []txn.WriteEntry) []byte {
 	b = AppendUvarint(b, uint64(len(writes)))
 	for i := range writes {
@@ -230,7 +231,7 @@ func AppendWrites(b []byte, writes []txn.WriteEntry) []byte {
 	return b
 }
 
-// SizeWrites is how many bytes AppendWrites appends.
+// SizeWrites returns the number of bytes that AppendWrites appends.
 func SizeWrites(writes []txn.WriteEntry) int {
 	n := SizeUvarint(uint64(len(writes)))
 	for i := range writes {
@@ -280,7 +281,7 @@ type Reader struct {
 	err  error
 }
 
-// NewReader returns a reader of b. What it returns aliases b, which must not be changed or reused.
+// NewReader returns a reader of b. Results of the reader alias b, which must not be changed or reused.
 func NewReader(b []byte) Reader { return Reader{b: b, size: len(b)} }
 
 var (
@@ -304,7 +305,7 @@ func (r *Reader) Err() error { return r.err }
 // Len returns the number of bytes not yet read.
 func (r *Reader) Len() int { return len(r.b) }
 
-// Done returns the first error, or one that says how much was left over.
+// Done returns the first error, or an error with the number of unread bytes.
 func (r *Reader) Done() error {
 	if r.err == nil && len(r.b) > 0 {
 		r.fail(fmt.Errorf("%d bytes are left over", len(r.b)))
@@ -352,7 +353,7 @@ func (r *Reader) Uint64() uint64 {
 	return v
 }
 
-// Uvarint reads what AppendUvarint wrote, and nothing else: a padded varint is refused, so that every value has one
+// Uvarint reads a varint that AppendUvarint wrote. It refuses padded varints, so that every value has a unique
 // encoding.
 func (r *Reader) Uvarint() uint64 {
 	if len(r.b) > 0 && r.b[0] < 0x80 {
@@ -395,8 +396,8 @@ func (r *Reader) UvarintMax(limit uint64) uint64 {
 	return v
 }
 
-// Count reads the number of elements that follow, each of at least size bytes. It refuses a number that the rest of
-// the body cannot hold, so that a decoder may allocate that many.
+// Count reads the number of elements that follow, each of at least size bytes. It refuses a number that does not fit
+// the remaining body, so that a decoder may allocate that number of elements.
 func (r *Reader) Count(size int) int {
 	n := r.Uvarint()
 	if n > uint64(len(r.b)/max(size, 1)) {
@@ -423,7 +424,8 @@ func (r *Reader) Take(n uint64) []byte {
 	return v
 }
 
-// String reads what AppendString wrote. The string aliases the body: a few short ones keep all of it in memory.
+// String reads a string that AppendString wrote. The string aliases the body, so a few short strings keep the whole
+// body in memory.
 func (r *Reader) String() string {
 	b := r.Bytes()
 	return unsafe.String(unsafe.SliceData(b), len(b))
@@ -436,8 +438,8 @@ func (r *Reader) ID() txn.ID {
 	return txn.MakeID(uint32(stream), n)
 }
 
-// Transaction reads what AppendTransaction wrote into t. Unless the footprint came along, it is emptied;
-// txn.Registry.Prepare fills it in, and checks it.
+// Transaction reads a transaction that AppendTransaction wrote into t. If the encoding has no footprint, Transaction
+// empties the footprint of t; txn.Registry.Prepare then fills and checks it.
 func (r *Reader) Transaction(t *txn.Transaction) {
 	t.ID = r.ID()
 	head := r.UvarintMax(1<<17 - 1)

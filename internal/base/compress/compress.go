@@ -1,4 +1,5 @@
-// Package compress makes texts small enough for a ConfigMap, which holds 1 MiB, and bounds what is read back from one.
+// Package compress compresses text to fit into a ConfigMap, which holds 1 MiB, and bounds the size of text that is read
+// from a ConfigMap.
 package compress
 
 import (
@@ -9,12 +10,12 @@ import (
 	"io"
 )
 
-// MaxUnpacked is how many bytes a text may have: whoever writes a ConfigMap could make a thousand times of what it
-// holds.
+// MaxUnpacked is the maximum size of an unpacked text in bytes. Without a limit, a ConfigMap could expand to a thousand
+// times its size.
 const MaxUnpacked = 32 << 20
 
-// MaxPacked is how many bytes a packed text may have, so that a ConfigMap holds it along with a few small values: 1 MiB
-// is the limit of the API server for all values together.
+// MaxPacked is the maximum size of a packed text in bytes. It leaves room in a ConfigMap for a few small values: the
+// API server limits all values together to 1 MiB.
 const MaxPacked = 1_000_000
 
 // Text gzips a text; it fails where Unpack would.

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Whoever may edit ConfigMaps cannot make anybody read without end, and what is read is never cut.
+// TestUnpackingIsBounded checks that a crafted ConfigMap cannot make a reader read without limit, and that text is
+// never truncated.
 func TestUnpackingIsBounded(t *testing.T) {
 	zeros := func(n int) []byte { // some 1,000 times smaller packed
 		var b bytes.Buffer

@@ -1,16 +1,16 @@
-// Package coverage marks the rare and interesting places of protocols, such as a slow path or an election, so that
-// those who explore a protocol know which of them their worlds have reached. A test that never elects a second leader
-// says nothing about elections, and passes.
+// Package coverage marks the rare and interesting places of protocols, such as a slow path or an election. The explorer
+// reports which of them its scenarios have reached. A test that never elects a second leader says nothing about
+// elections, and passes.
 //
-// A replica hits a mark of its package through its world:
+// A replica hits a mark of its package through its environment:
 //
 //	var slowPath = coverage.New("janus.slow-path", "replicas have named different dependencies, which are written to majorities first")
 //
 //	r.env.Mark(slowPath)
 //
-// The simulator counts the hits of a world, and leaves those out that a replay repeats. A node in a process counts
-// nothing. A mark changes nothing that a replica does, draws no chance and sends nothing, and stands where few
-// transactions pass.
+// The simulator counts the hits of a scenario, except hits that a replay repeats. A node in a process counts nothing. A
+// mark does not change the behaviour of a replica, draws no random numbers and sends nothing. Marks are only in places
+// that few transactions pass.
 package coverage
 
 import (
@@ -22,11 +22,11 @@ import (
 
 // Mark is a mark.
 type Mark struct {
-	// Name is the part that it belongs to and what has happened there, such as "janus.slow-path".
+	// Name is the component and the event that happened there, such as "janus.slow-path".
 	Name string
-	// Doc says in a line what has happened.
+	// Doc describes the event in a line.
 	Doc string
-	// Replaced says that it is hit only in worlds in which lost nodes are replaced.
+	// Replaced marks are hit only in scenarios in which lost nodes are replaced.
 	Replaced bool
 
 	number int
@@ -54,7 +54,7 @@ func New(name, doc string) *Mark {
 	return p
 }
 
-// NewReplaced registers a mark that is hit only in worlds in which lost nodes are replaced.
+// NewReplaced registers a mark that is hit only in scenarios in which lost nodes are replaced.
 func NewReplaced(name, doc string) *Mark {
 	p := New(name, doc)
 	p.Replaced = true
@@ -68,10 +68,10 @@ func All() []*Mark {
 	return all
 }
 
-// Hits counts how often marks were hit. The zero value has counted none; it is for one goroutine.
+// Hits counts how often marks were hit. The zero value is ready to use; it is for a single goroutine.
 type Hits struct{ counts []int64 }
 
-// Hit counts one.
+// Hit counts a hit of p.
 func (h *Hits) Hit(p *Mark) {
 	if h.counts == nil {
 		h.counts = make([]int64, len(registry))

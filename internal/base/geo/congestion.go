@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Congestion says how the connections over a link hold back what they send.
+// Congestion is the congestion control algorithm of the connections over a link.
 type Congestion string
 
 const (
@@ -23,26 +23,28 @@ const (
 const (
 	// initialWindow is the window of a new connection, in segments (RFC 6928).
 	initialWindow = 10
-	// leastWindow is what a window is not reduced below when a loss is repaired.
+	// leastWindow is the smallest window, in segments, after loss recovery.
 	leastWindow = 2
 	// MaxWindowBytes bounds a window: what Linux advertises of the 6 MiB that it has for received data by default.
 	MaxWindowBytes = 3 << 20
 	// probeSlack is what Linux adds to two round trips before it probes for a lost tail of several segments.
 	probeSlack = 2 * time.Millisecond
-	// tick is that of Linux's clock as distributions have it: a jiffy of 250 Hz.
+	// tick is a jiffy of a Linux kernel with a 250 Hz clock, as built by the distributions.
 	tick = 4 * time.Millisecond
 
-	// The constants of RFC 9438, section 5: the window grows by cubicC segments per cubed second, a loss leaves cubicBeta
-	// of it, and cubicAlpha segments per round trip are what Reno would be as fast with.
+	// The constants of RFC 9438, section 5. The window grows by cubicC segments per second cubed, and a loss leaves a
+	// share of cubicBeta of it. At cubicAlpha segments per round trip, growth is as fast as with Reno.
 	cubicC     = 0.4
 	cubicBeta  = 0.7
 	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
 )
 
-// window is the sender of a TCP connection as Linux has it: slow start, Reno or CUBIC, losses told by the time at which
-// segments that were sent later are acknowledged (RACK, RFC 8985), a probe for a lost tail, and timeouts that double.
-// It works ahead: what becomes of a segment is known once it is sent, so those that follow are taken to come as those
-// before did, and frames that wait for the window are given the time at which it opens.
+// window models the sender of a TCP connection in Linux: slow start, Reno or CUBIC, a probe for a lost tail, and
+// timeouts that double. It detects losses from the acknowledgement times of segments that were sent later (RACK, RFC
+// 8985).
+//
+// The model works ahead: the fate of a segment is computed when it is sent. It assumes that later segments follow at
+// the same rate as earlier segments. Frames that wait for the window get the time at which it opens.
 type window struct {
 	congestion Congestion
 	size       float64 // segments
@@ -50,12 +52,12 @@ type window struct {
 	flight     int     // segments that are sent and not acknowledged
 	events     events
 	sent       time.Duration // when the last segment entered the link
-	gap        time.Duration // how long before it another one did, at another time; -1 if none has
+	gap        time.Duration // time from the previous, different entry time to sent; -1 if there is none
 	blocked    time.Duration // when a segment last waited for the window
 	most       [2]int        // segments in flight, at most: in the last and in the current round trip
 	round      time.Duration // when the current round trip began
 	reduced    time.Duration // when the window was last reduced
-	recovered  time.Duration // when what was lost then is acknowledged
+	recovered  time.Duration // when the segments lost at that time are acknowledged
 
 	// CUBIC: the curve begins at epoch, -1 if it has not, and is flat at k seconds after it, where it has origin segments.
 	epoch  time.Duration
@@ -63,7 +65,8 @@ type window struct {
 	origin float64
 	last   float64 // window at the last loss
 	reno   float64 // window that Reno would have
-	// step is what a segment adds, as it was when CUBIC last looked, with lookedSize segments.
+	// step is the growth per acknowledged segment, computed at the last CUBIC update, when the window had lookedSize
+	// segments.
 	step       float64
 	looked     time.Duration
 	lookedSize int
@@ -73,8 +76,8 @@ type window struct {
 		room   int
 		leaves time.Duration
 	}
-	// free is when the last segment has left the link, and queue when each entered it and left: of those that may not have
-	// yet.
+	// free is the time at which the last segment leaves the link. queue holds the times at which segments enter and leave
+	// the link, for segments that may still be in it.
 	free  time.Duration
 	queue []passage
 }
@@ -85,7 +88,7 @@ func newWindow(c Congestion) *window {
 	return &window{congestion: c, size: initialWindow, threshold: math.Inf(1), sent: -1, gap: -1, blocked: math.MinInt64 / 2, reduced: -1, recovered: -1, epoch: -1}
 }
 
-// event is an acknowledgement of a segment, or the notice of a loss of one that left at left.
+// event is an acknowledgement of a segment, or the detection of the loss of a segment that was sent at left.
 type event struct {
 	at, left time.Duration
 	kind     eventKind
@@ -99,7 +102,7 @@ const (
 	timedOut
 )
 
-// events are a heap: a repaired segment is acknowledged after those that were sent after it.
+// events are a heap: a repaired segment is acknowledged after segments that were sent later.
 type events []event
 
 func (e events) Len() int           { return len(e) }
@@ -113,7 +116,7 @@ func (e *events) Pop() any {
 	return x
 }
 
-// send puts a frame on its way and returns when it arrives, and when its last segment has left.
+// send sends a frame. It returns when the frame arrives, and when its last segment leaves the link.
 func (w *window) send(p *Path, now time.Duration, size int, rng *rand.Rand) (arrival, left time.Duration) {
 	w.forget(now)
 	for size = max(size, 1); size > 0; {
@@ -170,7 +173,7 @@ func (w *window) enter(p *Path, now time.Duration) time.Duration {
 	return t
 }
 
-// leave returns when a segment that enters the link has left it.
+// leave returns when a segment that enters the link leaves it.
 func (w *window) leave(p *Path, enters time.Duration, size int) time.Duration {
 	if p.link.BandwidthMbps == 0 {
 		return enters
@@ -180,7 +183,7 @@ func (w *window) leave(p *Path, enters time.Duration, size int) time.Duration {
 	return w.free
 }
 
-// pass returns when a datagram of size bytes has left the link, behind what has entered it.
+// pass returns when a datagram of size bytes leaves the link, after all segments that entered it earlier.
 func (w *window) pass(p *Path, now time.Duration, size int) time.Duration {
 	w.forget(now)
 	leaves := now
@@ -193,7 +196,7 @@ func (w *window) pass(p *Path, now time.Duration, size int) time.Duration {
 	return leaves + p.transmission(size, 1)
 }
 
-// forget drops what has left the link by now, once that is most of the queue.
+// forget drops segments that left the link by now, once they are most of the queue.
 func (w *window) forget(now time.Duration) {
 	n := sort.Search(len(w.queue), func(i int) bool { return w.queue[i].leaves > now })
 	if 2*n > len(w.queue) {
@@ -201,12 +204,12 @@ func (w *window) forget(now time.Duration) {
 	}
 }
 
-// repair returns when a lost segment arrives after all, which entered the link at enters and would have taken trip.
-// following of its frame come behind it.
+// repair returns the arrival time of a lost segment after its retransmission. The segment entered the link at enters
+// and would have taken trip; the following segments of its frame are sent after it.
 func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng *rand.Rand) time.Duration {
 	rtt := trip + p.back
-	// How many segments come behind it within a round trip, and how far apart: the next ones are as dense as those before
-	// were.
+	// behind is the number of segments that follow within a round trip, and gap the time between them. The model assumes
+	// that the next segments are as dense as the previous segments.
 	behind, gap := min(following, int(w.size)-1), time.Duration(0)
 	if behind < dupAcks && w.most[0] > behind {
 		behind, gap = w.most[0], rtt/time.Duration(w.most[0])
@@ -222,14 +225,15 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 	case behind > 0 && gap > 0:
 		at = enters + rtt + max(gap, reordering)
 	case behind > 0:
-		// Each acknowledgement lets another segment go, until three have come.
+		// Each acknowledgement releases another segment, until three acknowledgements have arrived.
 		at = enters + rtt + min(reordering, rtt*time.Duration((dupAcks-1)/behind))
 	default:
 		timer := p.rto
 		if w.flight > 1 {
 			timer = min(2*rtt+probeSlack, p.rto)
 		}
-		// Or the next one tells of it, which comes as long after it as it came after the one before.
+		// Alternatively, the next segment reveals the loss. It is assumed to follow at the same distance as between the
+		// previous two segments.
 		if w.gap >= 0 && w.flight < int(w.size) && max(w.gap, reordering)+rtt < timer {
 			behind, gap = 1, max(w.gap, reordering)
 			timer = rtt + gap
@@ -250,11 +254,11 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 	return at + trip
 }
 
-// overtaking is how long a segment may be overtaken by those that were sent after it before it is taken for lost, and
-// the least time that a timer waits.
+// overtaking is the time for which later segments may overtake a segment before it is assumed lost. It is also the
+// minimum of a timer.
 func overtaking(rtt time.Duration) time.Duration { return rtt/4 + probeSlack }
 
-// told reports whether the acknowledgement of a segment that was sent after a lost retransmission tells of it.
+// told reports whether the acknowledgement of a later segment reveals the loss of a retransmission.
 func (w *window) told(p *Path, behind int, rng *rand.Rand) bool {
 	for range min(behind, int(w.size*w.keeps())-1) {
 		if !p.lossAgain(rng) {
@@ -281,7 +285,7 @@ func (w *window) until(p *Path, t time.Duration) {
 	}
 }
 
-// limited reports whether the window was what held the sender back lately; one that was not does not grow.
+// limited reports whether the window recently held the sender back. Otherwise the window does not grow.
 func (w *window) limited(p *Path, at time.Duration) bool {
 	if at-w.blocked <= max(p.rtt, time.Millisecond) {
 		return true
@@ -336,7 +340,7 @@ func (w *window) keeps() float64 {
 	return cubicBeta
 }
 
-// silence says that nothing came through until a retransmission at that time.
+// silence records that no segment arrived until a retransmission at time until.
 func (w *window) silence(until time.Duration) {
 	heap.Push(&w.events, event{at: until, kind: timedOut})
 }
@@ -345,7 +349,8 @@ func (w *window) silence(until time.Duration) {
 func (w *window) reduce(at, repair time.Duration) {
 	last := w.size
 	if last < w.last {
-		last *= (1 + cubicBeta) / 2 // fast convergence: who has not come back to where the last loss was leaves room for others
+		// fast convergence: a window that has not regained its size at the previous loss leaves room for other connections
+		last *= (1 + cubicBeta) / 2
 	}
 	w.last, w.epoch = last, -1
 	w.size = max(leastWindow, math.Floor(w.size*w.keeps()))
@@ -353,7 +358,7 @@ func (w *window) reduce(at, repair time.Duration) {
 	w.reduced, w.recovered = at, at+repair
 }
 
-// restart halves the window for each timeout that nothing was sent in: nobody knows the path any more (RFC 2861).
+// restart halves the window for each timeout of an idle period: the state of the path is unknown after it (RFC 2861).
 func (w *window) restart(idle, rto time.Duration) {
 	w.threshold = max(w.threshold, 0.75*w.size)
 	for ; idle > rto && w.size > initialWindow; idle -= rto {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// rate is what a connection carries that always has something to send, in Mbit/s.
+// rate returns the throughput of a connection that always has data to send, in Mbit/s.
 func rate(l Link, bytes int) float64 {
 	p, r := NewPath(l, l), rng(1)
 	const frame = 64 << 10
@@ -77,7 +77,7 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-// TestLateSegments: what one lost segment costs, by what follows it.
+// TestLateSegments checks the delay that a single lost segment causes, which depends on the segments that follow it.
 func TestLateSegments(t *testing.T) {
 	const rtt = 20 * ms
 	for name, tc := range map[string]struct {
@@ -121,7 +121,7 @@ func TestSmallFramesShareSegments(t *testing.T) {
 	l := Link{Delay: 50 * ms, Congestion: CongestionReno}
 	p, r := NewPath(l, l), rng(1)
 	var last time.Duration
-	for range 10 + 10*SegmentBytes/100 { // the first ten leave at once, each by itself
+	for range 10 + 10*SegmentBytes/100 { // the first ten leave immediately, each in a separate segment
 		last, _ = p.Send(0, 100, r)
 	}
 	if last != 150*ms {
@@ -129,7 +129,8 @@ func TestSmallFramesShareSegments(t *testing.T) {
 	}
 }
 
-// TestProbesPassTheWindow: a datagram waits for what has entered the link, and not for what waits for the window.
+// TestProbesPassTheWindow checks that a datagram waits for data that has entered the link, but not for data that waits
+// for the window.
 func TestProbesPassTheWindow(t *testing.T) {
 	l := Link{Delay: 50 * ms, BandwidthMbps: 100, Congestion: CongestionReno}
 	p, r := NewPath(l, l), rng(1)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Wander is jitter that makes nobody overtake: a deviation from the mean delay that is drawn anew, uniformly and with
-// mean 0, every max(10 ms, 5 standard deviations), and runs in a straight line in between. It never falls faster than
-// time passes. The zero Wander stays at 0.
+// Wander is jitter without reordering. Every max(10 ms, 5 standard deviations) it draws a deviation from the mean
+// delay, uniformly and with mean 0, and interpolates linearly in between. The deviation never falls faster than time
+// passes. The zero Wander stays at 0.
 type Wander struct {
 	amplitude float64 // in nanoseconds
 	interval  time.Duration
@@ -16,9 +16,9 @@ type Wander struct {
 	from, to  float64
 }
 
-// widest is how many standard deviations a deviation can be large. A straight line between two independent draws has
-// 2/3 of their variance, averaged over the line; a uniform draw from [-w, w] has the variance w^2 / 3. Hence w =
-// sqrt(3/2) sqrt(3) jitter.
+// widest is the maximum deviation, in standard deviations. A straight line between two independent draws has 2/3 of
+// their variance, averaged over the line; a uniform draw from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2)
+// sqrt(3) jitter.
 const widest = 1.5 * math.Sqrt2
 
 // deviation returns the standard deviation over time, in nanoseconds.
@@ -36,7 +36,7 @@ func NewWander(delay, jitter time.Duration) Wander {
 	}
 }
 
-// At returns the deviation at an instant, which counts from any fixed one and never goes back.
+// At returns the deviation at an instant. Instants count from any fixed origin and never decrease.
 func (w *Wander) At(now time.Duration, rng *rand.Rand) time.Duration {
 	if w.amplitude == 0 {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Cell names the rows of one partition that call one region home. Workloads load a database cell by cell.
+// Cell identifies the rows of a partition that have the same home region. Workloads load a database cell by cell.
 type Cell struct {
 	Home      Region `json:"home"`
 	Partition int    `json:"partition"`
@@ -20,14 +20,14 @@ type Cell struct {
 //     partition has replicas.
 //   - HomeOnly: a shard is a cell, held nowhere but in its home region, as often as a partition has replicas.
 //   - Placed: a shard is a cell, held by the nodes that Topology.Groups says.
-//   - Whole: all rows are one shard, for databases that do not tell how they split them.
+//   - Whole: all rows are in the same shard, for databases that do not expose how they split them.
 //
 // A copy is a set of nodes that together hold every row once: the first members of all groups are copy 0, and so on.
 type Layout struct {
 	Topology *Topology
 	// ByHome says that a shard is a cell, and not a whole partition.
 	ByHome bool
-	whole  bool // all rows are one shard
+	whole  bool // all rows are in the same shard
 	groups []Group
 
 	placement Placement
@@ -41,12 +41,12 @@ type Group struct {
 	Leader NodeID
 }
 
-// Whole returns the layout with all rows in one shard, of which each of these nodes has a copy.
+// Whole returns the layout with all rows in the same shard, of which each of these nodes has a copy.
 func (t *Topology) Whole(members ...NodeID) Layout {
 	return Layout{Topology: t, whole: true, placement: t.Placement(), groups: []Group{{members, members[0]}}}
 }
 
-// WholeEverywhere returns the layout with all rows in one shard, of which every node has a copy.
+// WholeEverywhere returns the layout with all rows in the same shard, of which every node has a copy.
 func (t *Topology) WholeEverywhere() Layout {
 	all := make([]NodeID, t.Nodes())
 	for n := range all {
@@ -68,8 +68,8 @@ func (t *Topology) Full() Layout {
 	return l
 }
 
-// HomeOnly returns the layout with rows in their home regions only. With one replica per partition it has one copy of
-// each row: every cell has a group of one member.
+// HomeOnly returns the layout with rows in their home regions only. With a single replica per partition it has a single
+// copy of each row: every cell has a group of one member.
 func (t *Topology) HomeOnly() Layout {
 	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
 	for r := range l.placement.Regions {
@@ -93,7 +93,8 @@ func (t *Topology) Placed() Layout {
 	return l
 }
 
-// group returns the nodes that hold a cell. The leader's region comes first, the others in the order of the topology.
+// group returns the nodes that hold a cell. The leader's region is first, and the remaining regions follow in topology
+// order.
 func (t *Topology) group(c Cell) Group {
 	counts, leader := make([]int, len(t.Regions)), c.Home
 	for r := range counts {
@@ -174,7 +175,8 @@ func (l *Layout) member(shard int, n NodeID) int {
 	return -1
 }
 
-// ShardOf returns the shard that node n holds, in a layout that is not Placed: there it is one.
+// ShardOf returns the shard that node n holds. The layout must not be Placed; in all other layouts a node holds a
+// single shard.
 func (l *Layout) ShardOf(n NodeID) int {
 	if l.whole {
 		return 0
@@ -190,8 +192,8 @@ func (l *Layout) Holds(n NodeID, k txn.Key) bool {
 	return k.Everywhere() || l.member(l.Shard(k), n) >= 0
 }
 
-// Copies returns the number of copies: a group with more members than the smallest holds further ones of its shard
-// alone.
+// Copies returns the number of copies: the size of the smallest group. The further members of larger groups hold only
+// additional replicas of their shard.
 func (l *Layout) Copies() int {
 	n := len(l.groups[0].Members)
 	for i := range l.groups {

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Every copy holds every row at one node, which is where Site says; with home-only replication that is in the row's
-// home.
+// TestLayout checks that a single node of every copy holds a row, and that Site returns it. With home-only replication
+// this node is in the row's home.
 func TestLayout(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2}
 	for _, homeOnly := range []bool{false, true} {
@@ -60,8 +60,8 @@ func TestOneCopy(t *testing.T) {
 	}
 }
 
-// Groups lie where the topology says, the leader's region first; cells without one lie in every region and are led from
-// home.
+// TestPlaced checks that groups are in the regions that the topology specifies, the leader's region first. Cells
+// without a group have members in every region and their leader in the home.
 func TestPlaced(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2, Links: make([][]Link, 3)}
 	for i := range top.Links {

@@ -18,48 +18,52 @@ const (
 	MaxRTO = 60 * time.Second
 )
 
-// never is when what has no way arrives.
+// never is the arrival time of data that has no path.
 const never = time.Duration(math.MaxInt64 / 4)
 
-// dupAcks is the number of later segments whose arrival tells a sender of a loss (RFC 5681, section 3.2).
+// dupAcks is the number of later segments that must arrive before a sender assumes a loss (RFC 5681, section 3.2).
 const dupAcks = 3
 
-// Path is one direction of one TCP connection over a Link: it says when a frame that is sent now arrives. The simulator
-// and the real-time driver share it, so that both mean the same by a link. A Path is used by one goroutine at a time.
+// Path is a direction of a TCP connection over a Link: it computes when a frame that is sent now arrives. The simulator
+// and the real-time driver both use it, so a link has the same meaning in both. Only a single goroutine may use a Path
+// at a time.
 //
 // Order. Frames arrive in the order in which they were sent, always.
 //
-// Delay and jitter. A frame arrives Link.Delay after it left, plus a deviation that wanders: it is drawn anew,
-// uniformly and with mean 0, every max(10 ms, 5 Jitter), and runs in a straight line in between. Over time its standard
-// deviation is Link.Jitter and it stays within 2.13 Jitter, so the mean and the median delay are the declared ones.
-// Since it never falls faster than time passes, jitter alone makes no frame wait for the one before it; independent
-// deviations per frame would, and would push the mean of a busy connection up. Jitter beyond Delay / 2.13 is cut to
-// that: no frame arrives before it was sent.
+// Delay and jitter. A frame arrives Link.Delay after it left, plus a deviation. Every max(10 ms, 5 Jitter) a new
+// deviation is drawn, uniformly and with mean 0; in between it is interpolated linearly. Over time its standard
+// deviation is Link.Jitter, and it stays within 2.13 Jitter, so the mean and the median delay are as declared. The
+// deviation never falls faster than time passes, so jitter alone never makes a frame wait for an earlier frame.
+// Independent deviations per frame would, and would raise the mean of a busy connection. Jitter is limited to Delay /
+// 2.13: no frame arrives before it was sent.
 //
-// Bandwidth. Frames leave one after the other, each taking (bytes + HeaderBytes per segment) x 8 / BandwidthMbps
-// microseconds. The queue in front of the link is unbounded.
+// Bandwidth. Frames leave in sequence. Each takes (bytes + HeaderBytes per segment) x 8 / BandwidthMbps microseconds.
+// The queue in front of the link is unbounded.
 //
-// Loss. Every segment is lost with probability LossPPM / 10^6, and so is every retransmission. When three later
-// segments follow, the loss is noticed one round trip after the segment left (fast retransmit, RFC 5681); those of the
-// same frame count, and as many as this connection carried during the last round trip, since a busy connection stays
-// busy. When fewer follow, the next one tells of it (RACK, RFC 8985), which is taken to come as long after it as it
-// came after the last. Otherwise, and whenever a retransmission is lost, it is repeated after a timeout that starts at
-// max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298). All that was sent later waits: head-of-line blocking.
-// Slow start and congestion control are left out where Link.Congestion is CongestionOpen: a long-lived connection's
-// window is taken to be open. Otherwise all this is as window has it: a loss closes the window, and the rate falls with
-// it.
+// Loss. Every segment and every retransmission is lost with probability LossPPM / 10^6. When three later segments
+// follow, the sender detects the loss one round trip after the segment left (fast retransmit, RFC 5681). Later segments
+// of the same frame count. So do as many segments as this connection carried during the last round trip, since a busy
+// connection stays busy. When fewer follow, the next segment reveals the loss (RACK, RFC 8985). The model assumes the
+// same gap to the next segment as between the last two. Otherwise, and whenever a retransmission is lost, a timeout
+// triggers the next retransmission. It starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298). All data
+// sent later waits: head-of-line blocking.
 //
-// Datagrams. What measures the link must not measure the connection: on a busy connection every lost segment holds up
-// hundreds of frames, and the median of round trips would tell of retransmissions. So probes go beside the connection
-// as single packets (Datagram): they queue for the bandwidth and take the delay like any segment, wait for no other,
-// and one that is lost stays lost.
+// If Link.Congestion is CongestionOpen, the model omits slow start and congestion control: it assumes that the window
+// of a long-lived connection is open. Otherwise window models all of this: a loss reduces the window, and the rate
+// falls with it.
 //
-// Cuts. While a path is cut, Send refuses frames; the driver holds them. After Heal the connection speaks again at its
-// next retransmission, whose timeouts have doubled since the first frame was refused.
+// Datagrams. A measurement of the link must not measure the connection. On a busy connection every lost segment holds
+// up hundreds of frames, and the median of round trips would reflect retransmissions. So probes travel outside the
+// connection as single packets (Datagram). They queue for the bandwidth and take the delay like any segment, but they
+// do not wait for earlier segments to arrive. A lost probe is not sent again.
 //
-// Changes. Change gives the path another link while it is used. What has left the sender arrives as it would have; what
-// is sent from then on goes by the new link, but not before it. So that a link which gets its bandwidth back does not
-// work off a queue at the old rate, a path that was changed refuses frames while its queue is longer than MaxQueue.
+// Cuts. While a path is cut, Send refuses frames; the driver holds them. After Heal the connection resumes at its next
+// retransmission. Its timeouts have doubled since the first frame was refused.
+//
+// Changes. Change replaces the link of a path in use. Frames that have left the sender arrive at their old times.
+// Frames sent after the change use the new link, but do not overtake earlier frames. After a change, the path refuses
+// frames while its queue is longer than MaxQueue. Otherwise a link that regains its bandwidth would drain a queue at
+// the old rate.
 type Path struct {
 	link Link
 	back time.Duration // the delay of acknowledgements
@@ -67,17 +71,17 @@ type Path struct {
 	rto  time.Duration
 	tcp  *window // nil: always open
 
-	free     time.Duration // when the last frame or datagram has left the sender
+	free     time.Duration // departure time of the last frame or datagram
 	arrival  time.Duration // when the last frame arrives
 	datagram time.Duration // when the last datagram arrives
 
 	wander Wander
 
-	lossless int64 // segments until the next lost one, -1: not drawn yet
+	lossless int64 // segments until the next loss, -1: not drawn yet
 	window   time.Duration
-	recent   [2]int64      // segments sent in the last and in the current window of one round trip
+	recent   [2]int64      // segments sent in the last and in the current window of a round trip
 	sent     time.Duration // when the last frame left, -1 if none has
-	gap      time.Duration // how long before it another one did, -1 if none has
+	gap      time.Duration // time between the last two frames, -1 if there is none
 
 	changed bool // the queue is bounded
 
@@ -108,10 +112,11 @@ func (p *Path) set(link, back Link) {
 	}
 }
 
-// MaxQueue is how long a frame may wait in front of a link whose path was changed; longer queues are the driver's.
+// MaxQueue is the longest time that a frame waits in front of a link after a change of its path. The driver holds
+// longer queues.
 const MaxQueue = 10 * time.Millisecond
 
-// Change makes link and back those of the path from now on.
+// Change replaces the links of the path with link and back from now on.
 func (p *Path) Change(link, back Link) {
 	if link == p.link && p.rtt == link.Delay+back.Delay {
 		return
@@ -155,8 +160,8 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 	return arrival, true
 }
 
-// Datagram is Send for a packet of size bytes, at most a segment, beside the connection. Datagrams arrive in order. One
-// that is lost, on the way or to a cut, is lost for good: ok is false.
+// Datagram sends a packet of size bytes, at most a segment, outside the connection. Datagrams arrive in order. A
+// datagram lost on the way or to a cut is not sent again: ok is false.
 func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) || p.link.LossPPM > 0 && rng.Int64N(1e6) < p.link.LossPPM {
 		return 0, false
@@ -171,14 +176,14 @@ func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival ti
 	return p.datagram, true
 }
 
-// depart returns when what is sent now has left the sender.
+// depart returns when a frame that is sent now leaves the sender.
 func (p *Path) depart(now time.Duration, size int, segments int64) time.Duration {
 	p.free = max(now, p.free)
 	p.free += p.transmission(size, segments)
 	return p.free
 }
 
-// transmission is how long so many bytes take to leave the sender.
+// transmission returns the time that size bytes in the given number of segments take to leave the sender.
 func (p *Path) transmission(size int, segments int64) time.Duration {
 	if p.link.BandwidthMbps == 0 {
 		return 0
@@ -284,8 +289,8 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 	return wait
 }
 
-// nextLoss draws the number of segments that get through before the next lost one: a geometric distribution, so that
-// a lossy link costs one draw per loss instead of one per segment.
+// nextLoss draws the number of segments that arrive before the next loss. The distribution is geometric, so that a
+// lossy link costs a draw per loss instead of a draw per segment.
 func (p *Path) nextLoss(rng *rand.Rand) int64 {
 	u := 1 - rng.Float64() // (0, 1]
 	n := math.Log(u) / math.Log1p(-float64(p.link.LossPPM)/1e6)

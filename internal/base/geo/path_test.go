@@ -97,7 +97,8 @@ func TestPathDatagrams(t *testing.T) {
 	}
 }
 
-// The delay's mean, median and standard deviation are the declared ones at any rate, and frames stay in order.
+// TestPathJitter checks that the mean, median and standard deviation of the delay are as declared at any rate. Frames
+// stay in order.
 func TestPathJitter(t *testing.T) {
 	for name, tc := range map[string]struct {
 		link  Link
@@ -154,13 +155,13 @@ func TestPathJitterNeverPrecedesTheSender(t *testing.T) {
 	}
 }
 
-// Losses delay 1 frame in 100 by the retransmission timeout when the connection is idle, by a round trip when busy, and
-// until the next frame tells of them between these.
+// TestPathLoss checks that losses delay 1 frame in 100. The delay is the retransmission timeout on an idle connection
+// and a round trip on a busy connection. In between, it lasts until the next frame reveals the loss.
 func TestPathLoss(t *testing.T) {
 	tests := map[string]struct {
 		delay, every time.Duration
 		size         int
-		first        time.Duration // what the first repair costs
+		first        time.Duration // delay of the first repair
 	}{
 		"idle connection waits for the timeout":           {10 * ms, 500 * ms, 100, 200 * ms},
 		"idle connection, long way: the round trip rules": {150 * ms, 3 * time.Second, 100, 300 * ms},
@@ -183,7 +184,7 @@ func TestPathLoss(t *testing.T) {
 				}
 				late := at - now - tc.delay
 				if at == last && late > 0 && late%tc.every == 0 && late < tc.first {
-					late = 0 // held up by the one before it, not lost itself
+					late = 0 // delayed by an earlier frame, not lost itself
 				}
 				last = at
 				switch {

@@ -8,28 +8,28 @@ import (
 // probeInterval is the shortest interval at which any driver probes a connection.
 const probeInterval = 100 * time.Millisecond
 
-// RTTTolerance is how far the median of so many round trips from a to b may be from the declared round trip if the
-// network is to count as the declared one: 5% + 1 ms for what emulating and measuring add, and three standard errors
-// for what chance does to the median of the declared jitter.
+// RTTTolerance returns the maximum distance between the measured and the declared round trip from a to b. The measured
+// value is a median of the given number of samples. The tolerance is 5% + 1 ms for the overhead of emulation and
+// measurement. Three standard errors are added for the random variation of the median under the declared jitter.
 func (t *Topology) RTTTolerance(a, b Region, samples int64) time.Duration {
 	return t.RTT(a, b)/20 + time.Millisecond + 3*t.medianError(a, b, samples)
 }
 
 // medianError bounds the standard error of the median of n round trips.
 //
-// Of n independent values whose density at the median is f, the median has the standard error 1 / (2 f sqrt(n))
+// Let n independent values have the density f at the median. Then the standard error of the median is 1 / (2 f sqrt(n))
 // (Cramér, Mathematical Methods of Statistics, 1946, section 28.5). The deviation of each direction is symmetric and
-// unimodal, that of Wander as well as netem's, and so is their sum (Wintner 1938), whose variance s^2 is that of both.
-// No unimodal density is lower at its mode than the uniform one of the same variance, 1 / (sqrt(12) s). So the error is
-// at most sqrt(3) s / sqrt(n). (It is 1.25 s / sqrt(n) for a normal distribution, and 1.36 for two equal directions of
-// Wander.)
+// unimodal, for Wander as well as for netem. So is the sum of both directions (Wintner 1938); its variance s^2 is the
+// sum of both variances. A unimodal density is at its mode at least as high as the uniform density of the same
+// variance, 1 / (sqrt(12) s). So the error is at most sqrt(3) s / sqrt(n). (It is 1.25 s / sqrt(n) for a normal
+// distribution, and 1.36 for two equal directions of Wander.)
 //
-// Round trips that follow each other over a connection are not independent: Wander draws a deviation per interval I and
-// goes in a straight line in between, so two instants u I apart have the correlation of the cubic B-spline. n values at
-// intervals of d carry as much as n / (1 + 2 sum over k of correlation(k d / I)) independent ones. Both directions
-// count with the longer I.
+// Consecutive round trips over a connection are not independent. Wander draws a deviation per interval I and
+// interpolates linearly. So two instants u I apart have the correlation of the cubic B-spline. The information in n
+// values at intervals of d is that in n / (1 + 2 sum over k of correlation(k d / I)) independent values. The longer I
+// of the two directions is used for both.
 //
-// Packets that are lost only leave fewer samples, since probes are sent beside the connections (Path.Datagram).
+// Lost packets only reduce the number of samples, since probes are sent outside the connections (Path.Datagram).
 func (t *Topology) medianError(a, b Region, n int64) time.Duration {
 	if n == 0 {
 		return 0
@@ -45,8 +45,8 @@ func (t *Topology) medianError(a, b Region, n int64) time.Duration {
 	return time.Duration(math.Sqrt(3*inflation/float64(n)) * deviation)
 }
 
-// lineCorrelation is the correlation of two values u intervals apart on straight lines between independent draws,
-// averaged over where in its interval the first one is: the cubic B-spline, 1 at 0.
+// lineCorrelation returns the correlation of two values u intervals apart on straight lines between independent draws.
+// It is averaged over the position of the first value in its interval: the cubic B-spline, 1 at 0.
 func lineCorrelation(u float64) float64 {
 	if u < 1 {
 		return 1 - 1.5*u*u + 0.75*u*u*u

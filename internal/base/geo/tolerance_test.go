@@ -29,8 +29,8 @@ func twoWays(there, back Link) *Topology {
 	return &Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1, Links: [][]Link{{{}, there}, {back, {}}}}
 }
 
-// The bound of the median's standard error holds, and is at most twice the error, for small and large jitter, equal and
-// different directions, few and many samples, with loss.
+// TestMedianError checks that the bound of the median's standard error holds, and is at most twice the error. Cases are
+// small and large jitter, equal and different directions, few and many samples, and loss.
 func TestMedianError(t *testing.T) {
 	ms := time.Millisecond
 	for name, tc := range map[string]struct {
@@ -64,8 +64,8 @@ func TestMedianError(t *testing.T) {
 	}
 }
 
-// Of 100 networks as declared none is refused. One that is off by the tolerance is refused half of the time, and one
-// that is off by three standard errors more always.
+// TestRTTTolerance checks that none of 100 networks that match the declaration is refused. A network that is off by the
+// tolerance is refused half of the time. A network that is off by three more standard errors is always refused.
 func TestRTTTolerance(t *testing.T) {
 	ms := time.Millisecond
 	declared := Link{Delay: 20 * ms, Jitter: 7 * ms, LossPPM: 10_000}
@@ -99,7 +99,8 @@ func TestRTTTolerance(t *testing.T) {
 	}
 }
 
-// Without jitter chance does nothing, and without samples nothing is known of it.
+// TestRTTToleranceWithoutChance checks that without jitter there is no random variation, and that without samples no
+// allowance is made for it.
 func TestRTTToleranceWithoutChance(t *testing.T) {
 	plain := Link{Delay: 50 * time.Millisecond, LossPPM: 100_000}
 	if got := twoWays(plain, plain).RTTTolerance(0, 1, 10); got != 6*time.Millisecond {

@@ -16,9 +16,9 @@ type Region int
 // NodeID is a node's place in its database, from 0: ordered by region, then partition, then replica.
 type NodeID uint16
 
-// Link is one direction between two regions.
+// Link is a directed connection between two regions.
 type Link struct {
-	// Delay is the one-way delay: half the declared round trip.
+	// Delay is the one-way delay, half the declared round trip.
 	Delay time.Duration `json:"delayNanoseconds"`
 	// Jitter is the standard deviation of the delay, spread so that frames never overtake each other.
 	Jitter time.Duration `json:"jitterNanoseconds,omitempty"`
@@ -26,7 +26,7 @@ type Link struct {
 	LossPPM int64 `json:"lossPPM,omitempty"`
 	// BandwidthMbps limits the rate of each connection between two nodes, in 10^6 bits per second; 0 is unlimited.
 	BandwidthMbps int64 `json:"bandwidthMbps,omitempty"`
-	// Congestion is what the connections that Geobench models do about loss.
+	// Congestion is the reaction to loss of the connections that Geobench models.
 	Congestion Congestion `json:"congestion,omitempty"`
 }
 
@@ -34,8 +34,8 @@ type Link struct {
 type Topology struct {
 	// Regions are the names in the user's order; the first may play a special part in a protocol.
 	Regions []string `json:"regions"`
-	// Homes is how many of the regions rows call home: the first ones. 0 stands for all. The others have copies and
-	// clients.
+	// Homes is the number of regions that are homes of rows; these are the first regions. 0 stands for all. The remaining
+	// regions have copies and clients.
 	Homes int `json:"homes,omitempty"`
 	// Partitions per region, at least 1.
 	Partitions int `json:"partitionsPerRegion"`
@@ -43,15 +43,15 @@ type Topology struct {
 	Replicas int `json:"replicasPerPartition"`
 	// Links[a][b] is the link from region a to region b; Links[a][a] joins nodes and clients inside a region.
 	Links [][]Link `json:"links"`
-	// Groups say which nodes hold the rows of which cells, for engines that leave the choice. Each cell occurs at most
-	// once; those that are not named are placed by the engine.
+	// Groups assigns the rows of cells to nodes, for engines that leave this choice open. Each cell occurs at most once;
+	// the engine places cells that are missing.
 	Groups []CellGroup `json:"groups,omitempty"`
-	// Absent are places without a node, in their order, where regions do not have equally many: those of a database of
-	// several kinds of servers (GeoDatabase's spec.roles).
+	// Absent are the positions without a node, in ascending order, where regions have different numbers of nodes. They
+	// occur in a database with several kinds of servers (GeoDatabase's spec.roles).
 	Absent []NodeID `json:"absent,omitempty"`
 }
 
-// CellGroup says where the rows of a cell are kept.
+// CellGroup specifies where the rows of a cell are kept.
 type CellGroup struct {
 	Cell
 	// Replicas is, by region, the number of nodes of the cell's partition there that hold its rows.
@@ -68,7 +68,7 @@ func (t *Topology) Node(r Region, p, k int) NodeID {
 	return NodeID((int(r)*t.Partitions+p)*t.Replicas + k)
 }
 
-// Present tells whether there is a node at the place n.
+// Present reports whether there is a node at position n.
 func (t *Topology) Present(n NodeID) bool { return !slices.Contains(t.Absent, n) }
 
 // RegionOf returns the region of node n.
@@ -91,8 +91,9 @@ func (t *Topology) Link(a, b NodeID) *Link { return &t.Links[t.RegionOf(a)][t.Re
 // RTT returns the declared round trip between two regions.
 func (t *Topology) RTT(a, b Region) time.Duration { return t.Links[a][b].Delay + t.Links[b][a].Delay }
 
-// LeastRTT is what the median of some round trips between two regions cannot be below while the links are as declared:
-// 5% and 1 ms less than declared, and what jitter may take off. It is negative where the regions are too near to tell.
+// LeastRTT returns a lower bound for the median of some round trips between two regions while the links are as
+// declared. It is the declared round trip minus 5%, 1 ms and an allowance for jitter. It is negative if the regions are
+// too close for a bound.
 func (t *Topology) LeastRTT(a, b Region) time.Duration {
 	return t.RTT(a, b)*95/100 - time.Millisecond - 3*(t.Links[a][b].Jitter+t.Links[b][a].Jitter)
 }
@@ -126,8 +127,8 @@ func (t *Topology) Placement() Placement {
 	return Placement{Regions: homes, Partitions: t.Partitions}
 }
 
-// HomeOf returns the home whose rows the clients in region r take for their own: r, or the nearest home where rows do
-// not call r home; of several, the first.
+// HomeOf returns the home of the rows that clients in region r treat as local. It is r, or the nearest home if no rows
+// have their home in r. Of several equally near homes, it is the first.
 func (t *Topology) HomeOf(r Region) Region {
 	homes := t.Placement().Regions
 	if int(r) < homes {
@@ -189,8 +190,8 @@ func (t *Topology) validateGroups() error {
 	return nil
 }
 
-// Placement says where keys live, as in the SmallBank and Detock papers: partition = shard mod P,
-// home = (shard div P) mod R, with R the number of regions that rows call home.
+// Placement maps keys to homes and partitions, as in the SmallBank and Detock papers: partition = shard mod P, home =
+// (shard div P) mod R. R is the number of regions that are homes of rows.
 type Placement struct{ Regions, Partitions int }
 
 // Cells returns the number of cells.
@@ -238,7 +239,7 @@ func (p Placement) Class(accesses []txn.Access) txn.Class {
 	return txn.ClassOf(mh, mp)
 }
 
-// Coordinators says which node of its own region a client sends a transaction to.
+// Coordinators is the rule by which a client chooses the node of its region that it sends a transaction to.
 type Coordinators uint8
 
 const (

@@ -1,6 +1,6 @@
-// Package hostlist writes lists of numbered host names in the short form that Slurm calls a host list expression:
-// db-eu-[0-44].db-eu:7000 stands for 45 names. Lists of the nodes of a database are as long as its regions are many,
-// then, and fit into a ConfigMap however many nodes there are.
+// Package hostlist formats lists of numbered host names in the short form that Slurm calls a host list expression. For
+// example, db-eu-[0-44].db-eu:7000 stands for 45 names. The length of a database's node list then depends on the number
+// of regions, so the list fits into a ConfigMap for any number of nodes.
 package hostlist
 
 import (
@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Most is how many items a list has at most when it is written out: whoever writes an expression could make the reader
-// run out of memory. No database has more nodes.
+// Most is the maximum number of items of an unfolded list. Without a limit, a crafted expression could exhaust the
+// reader's memory. No database has more nodes.
 const Most = 1 << 14
 
 // expression is a name with a range in place of a number. An address of IPv6 has brackets, but no dash.
 var expression = regexp.MustCompile(`^(.*)\[(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})\](.*)$`)
 
-// Fold joins neighbours whose names count up by one, and that are alike but for these. names lists the fields of an
-// item that hold names; one that is empty stays empty. Names must not be expressions themselves.
+// Fold joins adjacent items if their names count up in steps of 1 and the items are equal otherwise. names returns the
+// fields of an item that hold names; an empty field stays empty. Names must not be expressions themselves.
 func Fold[T comparable](items []T, names func(*T) []*string) []T {
 	var out []T
 	var rest T     // of the last of out, without its names
@@ -121,7 +121,7 @@ func (r *run) String() string {
 	return fmt.Sprintf("%s[%d-%d]%s", r.prefix, r.first, r.last, r.suffix)
 }
 
-// name is the one at a place, from 0.
+// name returns the name at an index, from 0.
 func (r *run) name(at int) string {
 	if !r.ranged() {
 		return r.single
@@ -129,7 +129,7 @@ func (r *run) name(at int) string {
 	return r.prefix + strconv.Itoa(r.first+at) + r.suffix
 }
 
-// next is the run with one more name, if that is the next.
+// next returns the run extended by name, if name continues it.
 func (r *run) next(name string) (run, bool) {
 	if r.ranged() {
 		longer := *r
@@ -156,7 +156,7 @@ func (r *run) next(name string) (run, bool) {
 
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-// number reads the number that a text begins with, and returns what follows it.
+// number parses the number at the start of text, and returns the remaining text.
 func number(text string) (n int, rest string, ok bool) {
 	end := 0
 	for end < len(text) && isDigit(text[end]) {
@@ -185,7 +185,7 @@ func parse(name string) (run, error) {
 	return run{prefix: m[1], suffix: m[4], first: first, last: last}, nil
 }
 
-// extend makes each run longer by its name, or none of them. Of names that are empty there is no next one.
+// extend extends every run by its name, or none of them. An empty name has no successor.
 func extend(runs []run, names []string) bool {
 	var few [2]run
 	longer := append(few[:0], runs...)

@@ -67,7 +67,7 @@ func TestItemsAreFolded(t *testing.T) {
 	}
 }
 
-// Whoever writes an expression cannot make its reader run out of memory.
+// TestWrongExpressionsAreRefused checks that a crafted expression cannot exhaust the reader's memory.
 func TestWrongExpressionsAreRefused(t *testing.T) {
 	half := fmt.Sprintf("d-[1-%d]", Most/2)
 	for name, tc := range map[string]struct {

@@ -1,7 +1,7 @@
-// Package invariant lets replicas check themselves while they are explored, so that a mistake names itself at once,
-// where and when it happens, and not later as a history that nobody can explain.
+// Package invariant lets replicas check themselves during exploration. A defect is then reported where and when it
+// happens, and not later as a history that is hard to explain.
 //
-// What a replica's code believes is an invariant, registered like a probe:
+// An assumption of a replica's code is an invariant, registered like a coverage mark:
 //
 //	var oneLeader = invariant.New("consensus.one-leader", "a term has one leader")
 //
@@ -10,8 +10,8 @@
 //
 //	func (g *Group) Check(c *invariant.Checker) { c.Agree(oneLeader, g.term, g.leader) }
 //
-// The checker remembers what it was told before and by others. A replica does nothing for that by itself: where nobody
-// asks, in a node's process, in measured simulations, there is nothing that could cost anything.
+// The checker remembers earlier values and values of other replicas. A replica checks nothing by itself. In a node's
+// process and in measured simulations no driver asks it, so the invariants cost nothing.
 package invariant
 
 import (
@@ -27,7 +27,7 @@ import (
 
 // Invariant is something that always holds.
 type Invariant struct {
-	// Name is the part that it belongs to and what holds there, such as "consensus.one-leader". Doc says it in a line.
+	// Name is the component and the property, such as "consensus.one-leader". Doc describes it in a line.
 	Name, Doc string
 }
 
@@ -57,22 +57,22 @@ func All() []*Invariant {
 	return all
 }
 
-// Broken tells of an invariant that does not hold.
+// Broken describes an invariant that does not hold.
 type Broken struct {
 	*Invariant
-	// Engine and Node are whose it is, and At is when, in virtual time.
+	// Engine and Node identify the replica, and At is the virtual time.
 	Engine, Node string
 	At           time.Duration
-	// Values are what it is about.
+	// Values describes the values that violate the invariant.
 	Values string
 }
 
-// String is one line.
+// String formats b as a line of text.
 func (b *Broken) String() string {
 	return fmt.Sprintf("%s of %s at %v breaks %s (%s): %s", b.Node, b.Engine, b.At, b.Name, b.Doc, b.Values)
 }
 
-// Checker remembers what replicas have said. It is for one goroutine.
+// Checker remembers the values that replicas have reported. It is for a single goroutine.
 type Checker struct {
 	topology *geo.Topology
 	engine   string
@@ -94,14 +94,14 @@ type place struct {
 	node geo.NodeID
 }
 
-// fact is what was said of a subject first.
+// fact is the first value reported for a subject.
 type fact struct {
 	value  any
 	node   geo.NodeID
 	shared bool // by another node, too
 }
 
-// NewChecker returns one that knows nothing yet.
+// NewChecker returns a Checker without any facts.
 func NewChecker(engine string, t *geo.Topology) *Checker {
 	return &Checker{topology: t, engine: engine, grown: map[place]uint64{}, facts: map[subject]fact{}}
 }
@@ -112,7 +112,8 @@ func (c *Checker) At(n geo.NodeID, at time.Duration) { c.node, c.at = n, at }
 // Broken returns the first invariant that did not hold; nil if all did.
 func (c *Checker) Broken() *Broken { return c.broken }
 
-// Forget forgets what a node alone has said: it starts again, and may have lost what nobody was told of.
+// Forget drops the facts that only node n has reported. The node restarts, and may have lost state that it had not sent
+// to another node.
 func (c *Checker) Forget(n geo.NodeID) {
 	for p := range c.grown {
 		if p.node == n {
@@ -159,7 +160,7 @@ func (c *Checker) Agree(i *Invariant, key, value any) {
 	c.facts[s] = f
 }
 
-// Hash makes one value of several, to be agreed on.
+// Hash combines several values into a single value for Agree.
 func Hash[T ~uint64](values ...T) uint64 {
 	h := uint64(14695981039346656037)
 	for _, v := range values {

@@ -48,7 +48,8 @@ func TestNodesDisagree(t *testing.T) {
 	}
 }
 
-// What a node alone has said is forgotten with the end of its log; what others have confirmed stays.
+// TestForget checks that facts that only a single node reported are dropped when its log is lost. Facts that other
+// nodes confirmed stay.
 func TestForget(t *testing.T) {
 	c := checker()
 	c.Grows(grows, "log", 5)

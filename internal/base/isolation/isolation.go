@@ -1,44 +1,45 @@
-// Package isolation names isolation levels: what a database promises of every history that its clients can record, and
-// what package history checks of one.
+// Package isolation names isolation levels. A level is a guarantee of a database for every history that its clients can
+// record; package history checks it for a given history.
 //
-// A level is judged by what clients see: which versions of which rows a committed transaction read and overwrote, and
-// when it was sent and answered. A history has a level when some execution that the level's definition allows explains
-// it. Where the definition speaks of what no client sees, such as the instant at which a transaction took its
-// snapshot, any instant will do that the level does not rule out. Crooks et al. define levels in this way and find
-// many that are told apart by their definitions to be the same to clients.
+// A level is defined by what clients observe: the row versions that a committed transaction read and overwrote, and the
+// times of its request and answer. A history has a level if some execution that the level's definition allows explains
+// the history. The definition may refer to something that clients cannot observe, such as the instant of a snapshot.
+// Then any instant is acceptable that the level does not exclude. Crooks et al. define levels in this way. They find
+// that many levels with different definitions are the same to clients.
 //
 // A level says two things, and each is a chain from weak to strong.
 //
-// What a transaction works on:
+// The state that a transaction works on:
 //
 //   - read committed: versions that are committed and final, and information flows in no circle. Adya's PL-2.
-//   - snapshot: a transaction reads from one state that committed transactions have left behind, taken before it
-//     commits, and commits only when nobody else has overwritten in between what it overwrites (Berenson et al.,
-//     section 4.2; the first committer wins). This is Adya's PL-SI with the order of starts left open, what Elnikety
-//     et al. call generalized snapshot isolation with real time left out, and Crooks' Adya SI.
+//   - snapshot: a transaction reads from a single state that committed transactions produced, taken before it commits.
+//     It commits only if no other transaction has meanwhile overwritten the rows that it overwrites (Berenson et al.,
+//     section 4.2; the first committer wins). This is Adya's PL-SI with the order of starts left open. It is also what
+//     Elnikety et al. call generalized snapshot isolation, without real time, and Crooks' Adya SI.
 //   - serial: a transaction reads the very state that it commits on. Adya's PL-3.
 //
-// Each implies the one before. A serial execution is one of snapshots: a transaction starts when the one before it has
-// committed. Snapshots satisfy PL-2: whatever a transaction reads or overwrites was committed before it started, so
-// information flows forward in time only. For Adya, PL-SI and PL-3 are incomparable, and that is no contradiction: a
-// history of his comes with the order of starts and commits, so that PL-SI can hold against a serializable history
-// that a transaction saw what was committed after its start. Clients do not see that start, and one that is late
-// enough explains what they saw. Berenson et al. call snapshot isolation incomparable with repeatable read, which is
-// no level here.
+// Each implies the previous level. A serial execution is also an execution with snapshots: a transaction starts when
+// its predecessor has committed. Snapshots satisfy PL-2: any version that a transaction reads or overwrites was
+// committed before it started, so information flows forward in time only. For Adya, PL-SI and PL-3 are incomparable.
+// This is no contradiction, because Adya's histories include the order of starts and commits. In such a history, PL-SI
+// can reject a serializable execution in which a transaction saw a version committed after its start. Clients do not
+// see that start, and a late enough start explains their observations. Berenson et al. call snapshot isolation
+// incomparable with repeatable read, which is not a level here.
 //
-// Which order in time it agrees with, where a transaction is sent after the answer to another has come:
+// The order in time that a level respects, where a transaction is sent after another was answered:
 //
 //   - none.
-//   - session: of the same client. What it sends later sees the state that the earlier transaction left, or a later
-//     one: it sees its own writes, and never goes back. Strong session snapshot isolation (Daudjee and Salem 2006;
-//     with Cerone and Gotsman snapshot isolation always has it; Elnikety et al. call it prefix-consistent) and
-//     strong session serializability (Daudjee and Salem 2004).
+//   - session: of the same client. A later transaction sees the state that the earlier transaction left, or a later
+//     state: the client sees its own writes, and never goes back. These levels are strong session snapshot isolation
+//     (Daudjee and Salem 2006) and strong session serializability (Daudjee and Salem 2004). Cerone and Gotsman's
+//     snapshot isolation always has the session order; Elnikety et al. call strong session snapshot isolation
+//     prefix-consistent.
 //   - real time: of any clients. Strong snapshot isolation (Daudjee and Salem 2006), which is conventional snapshot
 //     isolation seen from outside, and strict serializability (Papadimitriou 1979; Herlihy and Wing 1990).
 //
-// Each implies the one before, since a client has its answer before it sends again. With snapshots, an order in time
-// says that the later one's snapshot is taken after the earlier one has committed; with serial transactions, that its
-// place is later.
+// Each implies the previous order, since a client has its answer before it sends again. With snapshots, an order in
+// time means that the later transaction takes its snapshot after the earlier transaction has committed. With serial
+// transactions, it means that the later transaction has a later position.
 //
 // So a level implies another exactly when it is at least as strong in both. That is a partial order:
 //
@@ -68,27 +69,29 @@ type Level uint8
 
 // The levels. A larger number does not mean a stronger level: see Implies.
 const (
-	// ReadCommitted is Adya's PL-2: nobody reads or overwrites what was aborted or unfinished, and information flows
-	// in no circle.
+	// ReadCommitted is Adya's PL-2: transactions never read or overwrite aborted or intermediate versions, and information
+	// never flows in a cycle.
 	ReadCommitted Level = iota + 1
-	// SnapshotIsolation: each transaction reads from a snapshot, and of those that run at once and write the same row
-	// only one commits. Snapshots may be old, but they are all states of one database.
+	// SnapshotIsolation: each transaction reads from a snapshot. Of concurrent transactions that write the same row, only
+	// the first committer succeeds. Snapshots may be old, but all of them are states of the same database.
 	SnapshotIsolation
-	// SessionSnapshotIsolation is snapshot isolation whose snapshots hold what the same client has seen and done before.
+	// SessionSnapshotIsolation is snapshot isolation in which a snapshot includes everything that the same client has seen
+	// and done before.
 	SessionSnapshotIsolation
-	// StrongSnapshotIsolation is snapshot isolation whose snapshots hold what any client was told of before.
+	// StrongSnapshotIsolation is snapshot isolation in which a snapshot includes every transaction that was answered to
+	// any client before.
 	StrongSnapshotIsolation
-	// Serializable is PL-3: there is an order of all committed transactions in which each sees what those before it
-	// left behind.
+	// Serializable is PL-3: there is an order of all committed transactions in which each sees the state that its
+	// predecessors left.
 	Serializable
-	// SessionSerializable adds that the order agrees with that of each client's transactions.
+	// SessionSerializable adds that the order agrees with the order of each client's transactions.
 	SessionSerializable
-	// StrictSerializable adds that the order agrees with real time: a transaction that was answered before another was
-	// sent comes before it, wherever their clients are.
+	// StrictSerializable adds that the order agrees with real time. A transaction that was answered before another was
+	// sent precedes it, in whichever regions their clients are.
 	StrictSerializable
 )
 
-// What a transaction works on.
+// The state that a transaction works on.
 const (
 	committed = iota
 	snapshot
@@ -115,7 +118,7 @@ var levels = [...]struct {
 	StrictSerializable:       {"strict-serializable", serial, realTime},
 }
 
-// Levels returns all levels, each after those that it implies.
+// Levels returns all levels, each after the levels that it implies.
 func Levels() []Level {
 	all := make([]Level, len(levels)-1)
 	for i := range all {

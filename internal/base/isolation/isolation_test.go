@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Which level implies which, as the literature has it: the comments name who says so. Package history shows of each
-// pair that is not marked a history that tells the two apart.
+// TestImplies checks the implications between levels against the literature; the comments name the sources. For each
+// pair without a mark, package history has a history that distinguishes the two levels.
 func TestImplies(t *testing.T) {
 	implied := map[Level][]Level{
 		ReadCommitted: {},

@@ -8,18 +8,18 @@ import (
 	"path/filepath"
 )
 
-// Disk is where journals are. Tests have one that fails: package journaltest.
+// Disk stores journals. Tests use a disk that can fail: package journaltest.
 type Disk interface {
-	// Open opens a file for reading and writing, and makes it if need be, with its folder; its name is on the disk then,
-	// and every other name of the folder is there or gone as it is in the kernel's memory.
+	// Open opens a file for reading and writing. It creates the file and its folder if necessary. When it returns, the
+	// names in the folder are on the disk as they are in the kernel's memory, including the file's name.
 	Open(path string) (File, error)
 	// OpenExisting opens a file for reading and writing. It fails with fs.ErrNotExist where there is none, makes nothing,
 	// and says nothing about names on the disk.
 	OpenExisting(path string) (File, error)
 	// List returns the names of the files in a folder, in order, without folders; none where there is no folder.
 	List(folder string) ([]string, error)
-	// Remove deletes a file; its name is gone from the disk when it returns nil. One that is not there is no error. After
-	// an error the name may be gone or not, and one that is gone may be there again when the machine has ended.
+	// Remove deletes a file; its name is gone from the disk when Remove returns nil. It is no error if the file does not
+	// exist. After an error the name may exist or not, and a name that is gone may reappear after a machine crash.
 	Remove(path string) error
 }
 
@@ -32,10 +32,10 @@ type File interface {
 	Size() (int64, error)
 	// Truncate cuts the file off.
 	Truncate(size int64) error
-	// Sync returns when what was written is on the disk. After an error nobody knows what is, and a later call that
-	// succeeds says nothing about it: a kernel takes what it could not write for written.
+	// Sync returns when all written data is on the disk. After an error the contents of the disk are unknown. A later
+	// successful call does not change that: the kernel treats data that it failed to write as written.
 	Sync() error
-	// Lock keeps other processes from opening the journal until this one closes it or ends. It fails with ErrLocked.
+	// Lock keeps other processes from opening the journal until this process closes it or exits. It fails with ErrLocked.
 	Lock() error
 }
 

@@ -19,12 +19,12 @@ const (
 	mark = file + ".synced"
 )
 
-// script is what a node writes: records by the syncs that they come with. Their lengths are such that headers, records
-// and writes begin and end in all places of a sector.
+// script is the input of a node: records, grouped by sync. Their lengths make headers, records and writes start and end
+// at all offsets of a sector.
 var script = [][]string{{"one"}, {"two", strings.Repeat("longer ", 9)}, {"x"}, {"four", "five", "six"}}
 
-// play opens the journal and appends what it lacks of the script, sync by sync. It returns how many syncs have
-// returned.
+// play opens the journal and appends the missing part of the script, sync by sync. It returns the number of syncs that
+// have returned.
 func play(d *journaltest.Disk) (synced int, err error) {
 	j, err := journal.Open(d, "folder", "a.journal")
 	if err != nil {
@@ -75,7 +75,7 @@ func reopen(d *journaltest.Disk) ([]string, error) {
 	return contents(j)
 }
 
-// legal fails unless what was found is what was written, up to some record behind those that were promised.
+// legal fails unless the found records are a prefix of the written records that includes all promised records.
 func legal(t *testing.T, what string, found []string, promised int) {
 	t.Helper()
 	if all := upTo(len(script)); len(found) > len(all) || !slices.Equal(found, all[:len(found)]) {
@@ -122,8 +122,8 @@ func written(t *testing.T) (d *journaltest.Disk, marks [][]byte, sizes []int) {
 	return d, marks, sizes
 }
 
-// damages are all ways in which one bit differs, or the file ends early, or an end of it is zeros, or more is behind
-// it. from is the first byte that is not as it was.
+// damages calls each for all ways to damage b: a flipped bit, a file that is cut short, and zeros up to the end. from
+// is the first byte that differs.
 func damages(b []byte, each func(what string, from int, damaged []byte)) {
 	for i := range b {
 		for bit := range 8 {
@@ -181,8 +181,9 @@ func TestEveryByteOfAPromisedJournal(t *testing.T) {
 	}
 }
 
-// When the machine ends, the mark may be an old one. Then damage in the last write may be a write that was never whole,
-// and is cut off; damage before it is refused, whichever mark is left.
+// TestEveryByteBehindAnOldMark checks damage after a machine crash, when the mark may be old. Damage in the last write
+// is then indistinguishable from an incomplete write, and is cut off. Damage before it is refused, with any of the
+// marks.
 func TestEveryByteBehindAnOldMark(t *testing.T) {
 	good, marks, sizes := written(t)
 	whole := good.Contents(file)
@@ -204,11 +205,11 @@ func TestEveryByteBehindAnOldMark(t *testing.T) {
 				return
 			}
 			legal(t, what, found, old)
-			// A file that has ended between two writes shows nothing of those behind; only the mark does.
+			// A file that is cut between two writes shows no trace of the later writes; only the mark does.
 			if from < lastWrite && len(damaged) > lastWrite && !bytes.Equal(damaged[lastWrite:], make([]byte, len(damaged)-lastWrite)) {
 				t.Errorf("%s: went on with %q, although a later write is there", what, found)
 			}
-			// What was cut off is gone for good: the node goes on, and the next process finds the same.
+			// The cut is permanent: the node continues, and the next process finds the same records.
 			if _, err := play(d); err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
@@ -220,11 +221,10 @@ func TestEveryByteBehindAnOldMark(t *testing.T) {
 	t.Logf("%d damages", n)
 }
 
-// errGone is what a machine says that is no more.
+// errGone is the error of all operations after a machine crash.
 var errGone = errors.New("the machine is gone")
 
-// endsAt lets the machine end with its n-th operation. What is written at once is whole in the kernel's memory up to
-// some sector.
+// endsAt crashes the machine at its n-th operation. A write is then in the kernel's memory up to some sector.
 func endsAt(n int) func(journaltest.Op) (int, error) {
 	return func(op journaltest.Op) (int, error) {
 		if n--; n <= 0 {
@@ -234,8 +234,8 @@ func endsAt(n int) func(journaltest.Op) (int, error) {
 	}
 }
 
-// Whenever the machine ends, in the middle of opening the journal too, and whatever sectors it has written by then, an
-// honest disk's journal opens, with all that was promised.
+// TestMachineEnds crashes the machine at any operation, also while the journal is being opened, with any sectors on the
+// disk. The journal of an honest disk then opens with all promised records.
 func TestMachineEnds(t *testing.T) {
 	worlds := 0
 	for seed := range uint64(60) {
@@ -268,8 +268,8 @@ func TestMachineEnds(t *testing.T) {
 	t.Logf("%d ends", worlds)
 }
 
-// A sync that has failed is never tried again, and what a later process finds in the kernel's memory is written once
-// more: the next machine finds it, too, if anybody was told of it.
+// TestFailingSync checks that a failed sync is never repeated. The next process rewrites the records that it finds in
+// the kernel's memory. So if a record was reported to anyone, it survives the next machine crash.
 func TestFailingSync(t *testing.T) {
 	for n := 1; n <= len(script)+2; n++ {
 		d := &journaltest.Disk{Fail: journaltest.Nth(journaltest.Sync, file, n, 0, syscall.EIO)}
@@ -322,9 +322,10 @@ func TestAFailedSyncIsNotRepeated(t *testing.T) {
 	}
 }
 
-// On a full disk a write ends anywhere in it. The next process finds what was promised, and goes on once there is room.
+// TestFullDisk cuts a write at any byte because the disk is full. The next process finds the promised records, and
+// continues once there is room.
 func TestFullDisk(t *testing.T) {
-	for n := 2; n <= len(script)+1; n++ { // the first write is that of the file's first bytes
+	for n := 2; n <= len(script)+1; n++ { // the first write is the magic of the file
 		for done := range 120 {
 			d := &journaltest.Disk{Fail: journaltest.Nth(journaltest.Write, file, n, done, syscall.ENOSPC)}
 			synced, err := play(d)
@@ -374,8 +375,8 @@ func TestShortWrite(t *testing.T) {
 	}
 }
 
-// Whatever cannot be read when the journal is opened or gone through, it is refused; what can be read later is as it
-// was.
+// TestReadErrors checks that a read error while the journal is opened or read refuses the journal. Once the disk is
+// readable again, the records are unchanged.
 func TestReadErrors(t *testing.T) {
 	good, marks, _ := written(t)
 	for n := 1; ; n++ {
@@ -422,8 +423,8 @@ func TestBytesChangeAfterOpening(t *testing.T) {
 	refused(t, "another byte", err)
 }
 
-// Whatever a file holds, opening it ends, and what was accepted once is accepted again, with the same records and with
-// more behind them.
+// FuzzOpen checks that opening terminates for any file contents. A journal that was accepted once is accepted again,
+// with the same records, and accepts further records.
 func FuzzOpen(f *testing.F) {
 	d := &journaltest.Disk{}
 	if _, err := play(d); err != nil {

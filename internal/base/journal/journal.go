@@ -1,19 +1,21 @@
 // Package journal keeps a file of records that outlives its process: a node's log of its inputs (the log sink of the
 // real-time driver).
 //
-// A record is promised once Sync has returned: others may have been told what follows from it. What a crash leaves
-// behind the last promised record, half of a write that nobody was told of, is cut off when the journal is opened
-// again. A journal that lacks a promised record, or has it otherwise than it was written, is refused with an *Error:
-// whoever went on from what is left would contradict what was said before.
+// A record is promised once Sync has returned, because other nodes may then depend on it. After a crash, the end of the
+// file may hold part of a write that was never promised; opening the journal cuts it off. A journal in which a promised
+// record is missing or altered is refused with an *Error. A node that continued from such a journal would contradict
+// its earlier messages.
 //
-// To tell the two apart (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage, FAST 2018), every
-// record says where the write that it belongs to began: whatever was before that was on the disk when the write was
-// made. And a file of its own, the mark, says up to where Sync has returned. The mark is not synced, so it survives the
-// end of the process, and that of the machine but for the last seconds of it; until the next record is written, the
-// last write of a machine that has crashed may pass for one that nobody was told of.
+// The journal must distinguish the two cases (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage,
+// FAST 2018). For this purpose every record has the start of the write that it belongs to: all earlier data was on the
+// disk when the write was made. In addition, a separate file, the mark, records the offset up to which Sync has
+// returned.
 //
-// A Log is a journal that can be cut short: it goes on in a file that begins with what its owner needs of the records
-// before.
+// The mark is not synced. It survives a process crash; after a machine crash its last seconds may be lost. Until the
+// next record is written, the last write of a crashed machine may therefore look like a write that was never promised.
+//
+// A Log is a journal that can be truncated: it continues in a new file. That file starts with the data that its owner
+// needs in place of the earlier records.
 package journal
 
 import (
@@ -27,10 +29,10 @@ import (
 	"strings"
 )
 
-// A file is its magic and then records, all numbers little-endian: length of the payload, 4 bytes | CRC-32C of the
-// payload, 4 bytes | bytes since the write began that the record is part of, 4 bytes | CRC-32C of the record's place in
-// the file, as 8 bytes, and of what is before, 4 bytes | payload. The mark is the bytes of the journal that are
-// promised, 8 bytes | CRC-32C of these, 4 bytes.
+// A file is its magic followed by records. All numbers are little-endian. A record is: length of the payload, 4 bytes |
+// CRC-32C of the payload, 4 bytes | distance from the start of the record's write, 4 bytes | CRC-32C of the record's
+// offset (as 8 bytes) and of the fields before, 4 bytes | payload. The mark is: number of promised bytes of the
+// journal, 8 bytes | CRC-32C of these, 4 bytes.
 const (
 	magic       = "geobench journal 2\n"
 	headerBytes = 16
@@ -52,10 +54,10 @@ type Error struct {
 	// File is the path, Offset the place in it, in bytes.
 	File   string
 	Offset int64
-	// What is wrong. Err is the disk's error, if there is one.
+	// What describes the problem. Err is the disk's error, if there is one.
 	What string
 	Err  error
-	// Cure is what a person can do.
+	// Cure is the remedy that a person can apply.
 	Cure string
 }
 
@@ -79,7 +81,7 @@ const (
 	cureSync = "what the disk holds from there on is unknown; the node has told nobody of it and ends; mend the disk and start the node again"
 )
 
-// Journal is a file of records, open for more. It belongs to one goroutine.
+// Journal is a file of records, open for appending. It belongs to a single goroutine.
 type Journal struct {
 	f, mark File
 	name    string
@@ -87,10 +89,10 @@ type Journal struct {
 	records int64
 	pending []byte // not written yet
 	added   int64  // records in pending
-	failed  error  // of Sync: nobody knows any more what is on the disk
+	failed  error  // error of Sync, after which the contents of the disk are unknown
 	marked  [markBytes]byte
-	// promised is up to where it was promised if its mark says less, in bytes. found, if not nil, is told every record
-	// that is whole when the journal is opened.
+	// promised is the promised size in bytes where it is known to exceed the mark. found, if not nil, is called for every
+	// complete record when the journal is opened.
 	promised int64
 	found    func(payload []byte)
 }
@@ -110,7 +112,7 @@ func Open(d Disk, folder, name string) (*Journal, error) {
 	return take(d, &Journal{f: f, name: path})
 }
 
-// take opens a journal whose file is open and locked. It closes the file when it fails.
+// take opens a journal with an open and locked file. It closes the file when it fails.
 func take(d Disk, j *Journal) (*Journal, error) {
 	if err := j.recover(d); err != nil {
 		_ = j.Close()
@@ -132,7 +134,8 @@ func (j *Journal) wrong(offset int64, what string, err error, cure string) *Erro
 	return &Error{File: j.name, Offset: offset, What: what, Err: err, Cure: cure}
 }
 
-// recover finds the end of what is whole, cuts off what nobody was told of, and refuses what lacks more.
+// recover finds the end of the complete records. It cuts off data that was never promised, and refuses the journal if
+// promised data is missing.
 func (j *Journal) recover(d Disk) error {
 	size, err := j.f.Size()
 	if err != nil {
@@ -186,7 +189,7 @@ func (j *Journal) readMark() (int64, error) {
 	if n, err := j.mark.ReadAt(j.marked[:], 0); n < markBytes && !errors.Is(err, io.EOF) {
 		return 0, &Error{File: name, What: "it cannot be read", Err: err, Cure: cureUnreadable}
 	}
-	if size == markBytes && j.marked == [markBytes]byte{} { // a crash has left zeros
+	if size == markBytes && j.marked == [markBytes]byte{} { // zeros, as a crash may leave them
 		return 0, nil
 	}
 	promised := binary.LittleEndian.Uint64(j.marked[:])
@@ -221,7 +224,7 @@ func (j *Journal) readMagic(size, promised int64) error {
 	return write(j.f, []byte(magic), 0) // also where it is there: in the kernel's memory, perhaps
 }
 
-// judge decides whether what is wrong with the file may be cut off.
+// judge decides whether the damaged end of the file may be cut off.
 func (j *Journal) judge(bad *Error, size, promised int64) error {
 	later := fmt.Sprintf("the journal was promised up to offset %d", promised)
 	if bad.Offset >= promised {
@@ -236,8 +239,8 @@ func (j *Journal) judge(bad *Error, size, promised int64) error {
 	return bad
 }
 
-// later returns the place of a record which shows that the one at an offset, which is wrong, was on the disk: the write
-// that it is part of began behind that. It returns -1 when there is none.
+// later returns the offset of a record that proves that the damaged record at offset was on the disk: its write started
+// after that record. It returns -1 if there is no such record.
 func (j *Journal) later(offset, size int64) int64 {
 	step := min(1<<16, size-offset)
 	b := make([]byte, step+headerBytes)
@@ -253,8 +256,8 @@ func (j *Journal) later(offset, size int64) int64 {
 	return -1
 }
 
-// settle makes what was found the journal. What is behind the mark may be in the kernel's memory alone, which takes it
-// for written after a sync that has failed: it is written once more, so that the sync here says something about it.
+// settle makes the recovered records durable. After a failed sync, records beyond the mark may exist only in the
+// kernel's memory, although the kernel treats them as written. settle writes them again, so that its sync covers them.
 func (j *Journal) settle(size, promised int64) error {
 	const step = 1 << 20
 	b := make([]byte, min(step, max(0, j.size-promised)))
@@ -320,7 +323,7 @@ func (j *Journal) Each(f func(payload []byte) error) error {
 	return nil
 }
 
-// header is what a record begins with.
+// header is the start of a record.
 type header struct {
 	length int64
 	sum    uint32 // of the payload
@@ -352,8 +355,8 @@ func decode(b []byte, at int64) (h header, ok bool) {
 	return h, h.length > 0 && h.length <= MaxRecord && h.began >= int64(len(magic))
 }
 
-// read calls f for every whole record in the first size bytes, and returns what is wrong with the next one: an Error
-// without an Err and a Cure where it is not what was written.
+// read calls f for every complete record in the first size bytes. It returns the problem with the next record: an Error
+// without Err and Cure if the record is not as it was written.
 func (j *Journal) read(size int64, f func([]byte) error) *Error {
 	at := int64(len(magic))
 	r := bufio.NewReaderSize(io.NewSectionReader(j.f, at, size-at), int(min(1<<20, size-at)))
@@ -405,8 +408,9 @@ func (j *Journal) Append(payload []byte) error {
 	return nil
 }
 
-// Sync writes what was added and returns when it is on the disk, and the mark says so. After an error nobody knows what
-// is: every further Sync returns the same one, and the journal can only be closed and opened again.
+// Sync writes the appended records. It returns when they are on the disk and the mark is written. After an error the
+// contents of the disk are unknown. Every further Sync returns the same error, and the journal can only be closed and
+// opened again.
 func (j *Journal) Sync() error {
 	if j.failed != nil || len(j.pending) == 0 {
 		return j.failed
@@ -431,7 +435,7 @@ func (j *Journal) sync() error {
 	return nil
 }
 
-// Close lets go of the journal. What was not synced is lost.
+// Close closes the journal. Records that were not synced are lost.
 func (j *Journal) Close() error {
 	err := j.f.Close()
 	if j.mark != nil {

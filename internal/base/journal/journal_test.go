@@ -47,7 +47,8 @@ func flush(t *testing.T, j *Journal) {
 	}
 }
 
-// What was synced is there after the process, what was not is not, and more goes behind it.
+// TestRecordsOutliveTheProcess checks that synced records survive the process and unsynced records do not. Further
+// records are appended after them.
 func TestRecordsOutliveTheProcess(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "deep", "down")
 	j := open(t, folder)
@@ -78,8 +79,8 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	}
 }
 
-// What a crash has left behind the last whole record is cut off, however little it is: no part of a record and no
-// header stays in the file.
+// TestTornTailIsCutOff checks that everything after the last complete record is cut off, even a single byte. No part of
+// a record and no header stays in the file.
 func TestTornTailIsCutOff(t *testing.T) {
 	for _, torn := range []int{1, headerBytes - 1, headerBytes, headerBytes + 1, 100} {
 		folder := t.TempDir()
@@ -132,7 +133,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Records that are written together count one by one, before and after the process.
+// TestRecordsWrittenTogether checks that records of the same write count individually, before and after a restart of
+// the process.
 func TestRecordsWrittenTogether(t *testing.T) {
 	folder := t.TempDir()
 	j, err := Open(OS{}, folder, "a.journal")
@@ -162,7 +164,8 @@ func TestRecordsWrittenTogether(t *testing.T) {
 	}
 }
 
-// Logs of other names go, in all generations and with their marks; what is no journal stays.
+// TestRemoveOthers checks that logs with other names are removed, in all generations and with their marks. Files that
+// are not journals stay.
 func TestRemoveOthers(t *testing.T) {
 	folder := t.TempDir()
 	stay := []string{"a.1.journal", "a.12.journal.synced", "a.journal", "a.journal.synced", "notes", "notes.synced"}

@@ -15,8 +15,8 @@ import (
 // bytes. continued has more: the bytes and the records that the file of that generation had then, 8 bytes each.
 const (
 	ownRecord     = 0
-	kindContinued = 1 // the last record of its file: the log goes on in the next generation
-	kindOpened    = 2 // the log has gone on in this generation, whose number it gives
+	kindContinued = 1 // the last record of its file: the log continues in the next generation
+	kindOpened    = 2 // the log has switched to this generation; the record holds its number
 	openedBytes   = 2 + 8
 	continuation  = openedBytes + 2*8
 
@@ -26,17 +26,17 @@ const (
 const cureGeneration = "put the file back as it was, or delete all generations of the journal, each together with the file of the same name and " + markSuffix +
 	" (a pod: delete the pod), which loses the node's state, so that the database is made anew"
 
-// Log is a journal that can be cut short. It is in generations, each a Journal in a file of its own:
-// FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal generation 1, and so on. One generation is the log, the
-// present one; a Next is the one that will take its place, and begins with what its owner needs to do without the
-// records before it.
+// Log is a journal that can be truncated. It consists of generations, each a Journal in a separate file:
+// FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal generation 1, and so on. The present generation is the
+// log. A Next is its future successor, which starts with the data that its owner needs in place of the earlier records.
 //
-// The present generation counts until its last record, on the disk, says that it is continued in the next one, which is
-// whole on the disk by then: the record has its size. The next generation then gets a record that it has been opened,
-// and is the log as soon as nothing is left of the one before it. So the lowest generation that is there always counts,
-// and what lies above it is there for a switch to be finished or was left by one that never took place.
+// The present generation is authoritative until its last record, on the disk, states that the log continues in the next
+// generation. That generation is then completely on the disk; the record has its size. The next generation then gets a
+// record that it has been opened. It becomes the log once its predecessor has been removed. So the lowest existing
+// generation is always authoritative. A higher generation belongs to a switch that must be finished, or to a switch
+// that never took place.
 //
-// A Log belongs to one goroutine. Its Next may be another's.
+// A Log belongs to a single goroutine. Its Next may belong to another.
 type Log struct {
 	d            Disk
 	folder, name string
@@ -44,13 +44,13 @@ type Log struct {
 	j            *Journal
 	own          int64 // records of j that are the log's own
 	next         *Next // nil when none was begun
-	failed       error // of Switch: nobody knows any more which generation counts
+	failed       error // error of Switch, after which it is unknown which generation is authoritative
 }
 
-// OpenLog opens the log of that name in a folder, or makes it there. It finishes a switch that was begun, and removes
-// what is left of a generation that was never switched to. It fails with ErrLocked while another process has the log
-// open, and with an *Error when one of the files that count is damaged, cannot be read or is missing. A name does not
-// end in a point and a number.
+// OpenLog opens or creates the log with this name in a folder. It finishes a switch that was started, and removes files
+// of a generation that the log never switched to. It fails with ErrLocked while another process has the log open. It
+// fails with an *Error if an authoritative file is damaged, unreadable or missing. A name must not end in a point and a
+// number.
 func OpenLog(d Disk, folder, name string) (*Log, error) {
 	if f, ok := parse(fileName(name, 0)); !ok || f != (fileOf{name: name}) || filepath.Base(name) != name {
 		return nil, fmt.Errorf("journal %s: %q cannot be told from a generation of another journal; a name does not end in a point and a number", folder, name)
@@ -65,7 +65,7 @@ func OpenLog(d Disk, folder, name string) (*Log, error) {
 	return l, nil
 }
 
-// path is that of a generation's journal.
+// path returns the path of a generation's journal.
 func (l *Log) path(generation int) string {
 	return filepath.Join(l.folder, fileName(l.name, generation))
 }
@@ -77,7 +77,7 @@ func fileName(name string, generation int) string {
 	return name + extension
 }
 
-// fileOf is what the name of a file says.
+// fileOf holds the parts of a file's name.
 type fileOf struct {
 	name       string // of the log
 	generation int
@@ -97,7 +97,7 @@ func parse(file string) (f fileOf, ok bool) {
 	return f, true
 }
 
-// list returns the generations whose journals are there and those whose marks are, in order.
+// list returns the generations with a journal and the generations with a mark, in ascending order.
 func (l *Log) list() (journals, marks []int, err error) {
 	names, err := l.d.List(l.folder)
 	if err != nil {
@@ -150,9 +150,9 @@ func (l *Log) open() error {
 	return l.removeLeftovers()
 }
 
-// lockLowest opens the file of the lowest generation, so that no other process has it or gets it. Whoever holds that
-// lock and sees that the generation is still the lowest is alone: another process may have switched, and removed the
-// file, before.
+// lockLowest opens and locks the file of the lowest generation, so that no other process can have it open. A process
+// that holds the lock must check that the generation is still the lowest: another process may have switched and removed
+// the file before.
 func (l *Log) lockLowest(create bool) (File, error) {
 	open := l.d.OpenExisting
 	if create {
@@ -195,7 +195,7 @@ func (l *Log) take(f File, promised int64) (*scan, error) {
 	return s, nil
 }
 
-// finish goes on in the next generation, as the present one says.
+// finish continues in the next generation, as the present generation states.
 func (l *Log) finish(old *scan) (*scan, error) {
 	before := l.j
 	l.j = nil
@@ -234,8 +234,8 @@ func (l *Log) finish(old *scan) (*scan, error) {
 	return found, remove(l.d, old.file)
 }
 
-// remove deletes a generation. Its journal goes first: the mark of one that is gone is harmless where the next one was
-// opened, and a journal without its mark is refused.
+// remove deletes a generation, the journal first. A mark without a journal is harmless if the next generation was
+// opened, but a journal without a mark is refused.
 func remove(d Disk, path string) error {
 	for _, file := range []string{path, path + markSuffix} {
 		if err := d.Remove(file); err != nil {
@@ -245,8 +245,7 @@ func remove(d Disk, path string) error {
 	return nil
 }
 
-// removeLeftovers removes what is neither the present generation nor of use: generations that were never switched to,
-// and marks of those that are gone.
+// removeLeftovers removes generations that the log never switched to, and marks of removed generations.
 func (l *Log) removeLeftovers() error {
 	journals, marks, err := l.list()
 	if err != nil {
@@ -274,8 +273,8 @@ func (l *Log) removeLeftovers() error {
 	return nil
 }
 
-// wasOpened tells whether a file above the present generation says, before anything in it that is not whole, that it
-// has been opened as the log.
+// wasOpened reports whether a file above the present generation has a record that it was opened as the log. It reads
+// only up to the first incomplete record.
 func (l *Log) wasOpened(generation int) (bool, error) {
 	path := l.path(generation)
 	f, err := l.d.OpenExisting(path)
@@ -295,17 +294,18 @@ func (l *Log) wasOpened(generation int) (bool, error) {
 	return s.opened, nil
 }
 
-// scan is what a generation's records say of it.
+// scan is the state derived from a generation's records.
 type scan struct {
 	file       string
 	generation int
 	at         int64 // where the next record goes
 	records    int64
 	own        int64 // of the records
-	// opened tells that the log has gone on in it, by a record at openedAt, which openedAfter records come before.
+	// opened reports that the log has switched to this generation. The record is at openedAt and follows openedAfter
+	// records.
 	opened                bool
 	openedAt, openedAfter int64
-	// continued tells that the log goes on in the next one, which had so many bytes and records.
+	// continued reports that the log continues in the next generation, which had this number of bytes and count records.
 	continued    bool
 	bytes, count int64
 	wrong        *Error // the first record that cannot be there
@@ -320,7 +320,7 @@ func (s *scan) record(payload []byte) {
 	s.records++
 }
 
-// understand returns what is wrong with the next record.
+// understand interprets the next record, and returns a description of the problem if it is invalid.
 func (s *scan) understand(payload []byte) string {
 	if s.continued {
 		return "there is a record behind the one that says that the log goes on in the next generation"
@@ -362,8 +362,8 @@ func check(path string, payload []byte) error {
 	return nil
 }
 
-// Append adds a record to the present generation, and keeps a copy for the next one while there is one; Sync writes it.
-// It must not be empty nor begin with a zero byte. The payload stays the caller's.
+// Append adds a record to the present generation, and keeps a copy for the next generation if there is one; Sync writes
+// it. The payload must not be empty nor start with a zero byte. The caller may reuse it.
 func (l *Log) Append(payload []byte) error {
 	if l.failed != nil {
 		return l.failed
@@ -380,8 +380,8 @@ func (l *Log) Append(payload []byte) error {
 	return nil
 }
 
-// Sync writes what was added and returns when it is on the disk. After an error it returns the same one for good, as
-// Journal's.
+// Sync writes the appended records and returns when they are on the disk. After an error every further Sync returns the
+// same error, as with a Journal.
 func (l *Log) Sync() error {
 	if l.failed != nil {
 		return l.failed
@@ -389,7 +389,7 @@ func (l *Log) Sync() error {
 	return l.j.Sync()
 }
 
-// Failed returns what Sync would return for good, nil as long as the log goes on.
+// Failed returns the permanent error of Sync, or nil while the log works.
 func (l *Log) Failed() error {
 	if l.failed != nil {
 		return l.failed
@@ -416,7 +416,7 @@ func (l *Log) Bytes() int64 { return l.j.size }
 // Generation is the number of the present generation, from 0.
 func (l *Log) Generation() int { return l.generation }
 
-// Close discards the next generation, if one was begun, and lets go of the log. What was not synced is lost.
+// Close discards the next generation, if there is one, and closes the log. Records that were not synced are lost.
 func (l *Log) Close() error {
 	if l.next != nil {
 		l.next.Discard()
@@ -424,8 +424,8 @@ func (l *Log) Close() error {
 	return l.j.Close()
 }
 
-// RemoveOthers deletes the logs of a folder, all generations of them with their marks, but for the one of that name:
-// those of what is no more.
+// RemoveOthers deletes all logs of a folder except the log with this name. It deletes all their generations and marks:
+// their owners no longer exist.
 func RemoveOthers(d Disk, folder, name string) error {
 	files, err := d.List(folder)
 	if err != nil {

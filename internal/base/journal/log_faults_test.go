@@ -16,19 +16,20 @@ import (
 	"github.com/geobench/geobench/internal/base/journal/journaltest"
 )
 
-// story is what the owner of a log knows by and by, by the syncs that it comes with. A record of the log is one of
-// these words behind a plus, or all words before it behind an equals sign: a checkpoint.
+// story is the growing state of a log's owner, grouped by sync. A record of the log is either a plus followed by a
+// word, or an equals sign followed by all previous words: a checkpoint.
 var story = [][]string{{"a"}, {"bb", "c"}, {"dddd"}, {"e", "f"}, {"g"}, {"hh"}}
 
-// begins are the syncs before which a checkpoint is begun; the switch comes after the sync behind. Those that are true
-// sync and catch up before. Before the sync atOnce the log goes on in a checkpoint that nothing follows.
+// begins are the syncs before which a checkpoint starts; the switch follows the next sync. If the value is true, the
+// test syncs and catches up before the switch. Before sync number atOnce, the log continues in a checkpoint that no
+// record follows.
 var begins = map[int]bool{1: true, 3: false}
 
 const atOnce = 5
 
 func wordsUpTo(syncs int) (words []string) { return slices.Concat(story[:syncs]...) }
 
-// words are what the records of a log say.
+// words returns the words in the records of a log.
 func words(l *journal.Log) (words []string, err error) {
 	count := int64(0)
 	err = l.Each(func(p []byte) error {
@@ -49,8 +50,8 @@ func words(l *journal.Log) (words []string, err error) {
 	return words, err
 }
 
-// live opens the log and goes on with the story to its end, cutting the log short on the way; a next generation that
-// fails is tried again at the next occasion. It returns how many words were promised.
+// live opens the log and continues the story to its end, truncating the log on the way. If a next generation fails,
+// live tries again at the next opportunity. It returns the number of promised words.
 func live(d journal.Disk) (promised int, err error) {
 	l, err := journal.OpenLog(d, "folder", "a")
 	if err != nil {
@@ -104,7 +105,7 @@ func live(d journal.Disk) (promised int, err error) {
 	return promised, nil
 }
 
-// relive opens the log and returns what it says.
+// relive opens the log and returns its words.
 func relive(d journal.Disk) ([]string, error) {
 	l, err := journal.OpenLog(d, "folder", "a")
 	if err != nil {
@@ -114,7 +115,7 @@ func relive(d journal.Disk) ([]string, error) {
 	return words(l)
 }
 
-// kept fails unless what was found is the story up to some word, with all that were promised.
+// kept fails unless the found words are a prefix of the story that includes all promised words.
 func kept(t *testing.T, what string, found []string, promised int) {
 	t.Helper()
 	if all := wordsUpTo(len(story)); len(found) > len(all) || !slices.Equal(found, all[:len(found)]) {
@@ -124,7 +125,7 @@ func kept(t *testing.T, what string, found []string, promised int) {
 	}
 }
 
-// alone fails unless there is one generation on the disk.
+// alone fails unless the disk holds a single generation.
 func alone(t *testing.T, what string, d *journaltest.Disk) {
 	t.Helper()
 	if f := d.Files(); len(f) != 2 || f[0]+".synced" != f[1] {
@@ -143,8 +144,8 @@ func refusedLog(t *testing.T, what string, err error) {
 	}
 }
 
-// Whenever the machine or the process ends, in the middle of switches, of opening the log and of finishing a switch
-// too, the log opens with all that was promised, and goes on.
+// TestMachineEndsInALog stops the machine or the process at any operation, also during switches, opening the log and
+// finishing a switch. The log then opens with all promised records, and continues.
 func TestMachineEndsInALog(t *testing.T) {
 	worlds := 0
 	for seed := range uint64(60) {
@@ -190,7 +191,7 @@ func TestMachineEndsInALog(t *testing.T) {
 	t.Logf("%d ends", worlds)
 }
 
-// stage is what the files were at some operation of a life.
+// stage holds the files at some operation of a life.
 type stage struct {
 	files    map[string][]byte
 	promised int // words
@@ -215,7 +216,7 @@ func (s stage) without(gone string) *journaltest.Disk {
 	return c.disk(nil)
 }
 
-// stages are all different ones of a life on a disk that does as told, from the first promise on.
+// stages returns all distinct stages of a life on a disk without faults, from the first promise on.
 func stages(t *testing.T) (all []stage) {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -234,7 +235,7 @@ func stages(t *testing.T) (all []stage) {
 				s.lowest = f
 			}
 		}
-		// By name a.1.journal comes before a.journal.
+		// In name order, a.1.journal precedes a.journal.
 		if _, ok := s.files["folder/a.journal"]; ok {
 			s.lowest = "folder/a.journal"
 		}
@@ -284,9 +285,9 @@ func TestEveryByteOfALog(t *testing.T) {
 	}
 }
 
-// The same after the machine has ended, with marks that are old. What was promised in the file of the present
-// generation may then be cut off unseen down to its mark, as in a Journal without generations, but never what was there
-// when it was switched to; and damage in any other file loses nothing.
+// TestEveryByteOfALogBehindOldMarks repeats the test after a machine crash, with old marks. Promised records of the
+// present generation may then be cut off undetected down to its mark, as in a Journal without generations. Records that
+// existed at the switch to the generation are never lost, and damage in any other file loses nothing.
 func TestEveryByteOfALogBehindOldMarks(t *testing.T) {
 	type version struct {
 		mark     []byte
@@ -384,8 +385,8 @@ func TestLostGenerations(t *testing.T) {
 	}
 }
 
-// A whole file in the place of the next generation is not taken for the one that the log is continued in, unless it is
-// as long.
+// TestAnotherNextGeneration checks that a complete but different file in the place of the next generation is refused if
+// its length differs.
 func TestAnotherNextGeneration(t *testing.T) {
 	const second = "folder/a.1.journal"
 	continued := 0
@@ -414,8 +415,8 @@ func TestAnotherNextGeneration(t *testing.T) {
 	}
 }
 
-// Damage that lets a file look as if the log had never gone on in the next one is told, since the next one says that it
-// was opened.
+// TestOpenedBehindWhatIsNotContinued damages a file so that it seems that the log never continued in the next
+// generation. The damage is detected, since the next generation states that it was opened.
 func TestOpenedBehindWhatIsNotContinued(t *testing.T) {
 	all := stages(t)
 	for i, s := range all {
@@ -443,7 +444,7 @@ func TestOpenedBehindWhatIsNotContinued(t *testing.T) {
 var kinds = []journaltest.Kind{journaltest.Open, journaltest.Read, journaltest.Write, journaltest.Truncate, journaltest.Sync, journaltest.List,
 	journaltest.Remove, journaltest.SyncFolder}
 
-// failing is a disk that fails as told, and tells whether it has.
+// failing returns a disk that fails as specified by fail, and a flag that reports whether it has failed.
 func failing(fail func(journaltest.Op) (int, error)) (d *journaltest.Disk, failed *bool) {
 	failed = new(bool)
 	return &journaltest.Disk{Fail: func(op journaltest.Op) (int, error) {
@@ -453,8 +454,8 @@ func failing(fail func(journaltest.Op) (int, error)) (d *journaltest.Disk, faile
 	}}, failed
 }
 
-// A disk that is full at any byte of any write of the next generation costs the checkpoint and nothing else, unless the
-// log was about to go on there: then the next process does.
+// TestFullDiskOfTheNextGeneration fills the disk at any byte of any write of the next generation. Only the checkpoint
+// is lost, unless the log was about to switch to that generation: then the next process continues there.
 func TestFullDiskOfTheNextGeneration(t *testing.T) {
 	fatal, survived := 0, 0
 	for _, name := range []string{"folder/a.1.journal", "folder/a.1.journal.synced", "folder/a.2.journal"} {
@@ -497,8 +498,8 @@ func TestFullDiskOfTheNextGeneration(t *testing.T) {
 	}
 }
 
-// Whatever operation of the disk fails once: the log goes on, or is broken and says so for good. The next process finds
-// all that was promised, and so does the next machine.
+// TestOperationsOfALogFail lets any operation of the disk fail once. The log continues, or is broken and reports the
+// error permanently. The next process finds all promised records, and so does the next machine.
 func TestOperationsOfALogFail(t *testing.T) {
 	for _, kind := range kinds {
 		goesOn, ends := 0, 0
@@ -537,8 +538,8 @@ func TestOperationsOfALogFail(t *testing.T) {
 	}
 }
 
-// Whatever operation fails once while a log is opened, at any stage: it is refused, or does not matter. The process
-// after it, and the machine after that one, find all that was promised.
+// TestOperationsOfOpeningALogFail lets any operation fail once while a log is opened, at any stage. The log is refused,
+// or the failure has no effect. The next process finds all promised records, and so does the next machine.
 func TestOperationsOfOpeningALogFail(t *testing.T) {
 	opened, refusals := 0, 0
 	for i, s := range stages(t) {
@@ -581,9 +582,10 @@ func TestOperationsOfOpeningALogFail(t *testing.T) {
 	}
 }
 
-// A log that may be continued, or not, is broken for good: nothing is added to it, and the disk is left as it is.
+// TestABrokenSwitchIsForGood checks that a log is permanently broken if it is unknown whether it continues in the next
+// generation. No record is appended, and the disk stays as it is.
 func TestABrokenSwitchIsForGood(t *testing.T) {
-	for n := 1; n <= 2; n++ { // the first sync is that of continued, the second that of opened
+	for n := 1; n <= 2; n++ { // the first sync writes the record continued, the second the record opened
 		d := &journaltest.Disk{}
 		l, err := journal.OpenLog(d, "folder", "a")
 		if err != nil {
@@ -600,7 +602,7 @@ func TestABrokenSwitchIsForGood(t *testing.T) {
 			case op.Kind == journaltest.Write:
 				written++
 			case op.Kind == journaltest.Sync:
-				if syncs++; syncs == n+1 { // the first one is that of what is kept
+				if syncs++; syncs == n+1 { // the first sync writes the kept payloads
 					return 0, syscall.EIO
 				}
 			}
@@ -629,7 +631,8 @@ func TestABrokenSwitchIsForGood(t *testing.T) {
 	}
 }
 
-// Whatever the files hold, opening the log ends, and what was accepted once is accepted again, with the same records.
+// FuzzOpenLog checks that opening the log terminates for any file contents. A log that was accepted once is accepted
+// again, with the same records.
 func FuzzOpenLog(f *testing.F) {
 	for n := 1; n < 120; n += 5 {
 		d := &journaltest.Disk{Fail: endsAt(n)}

@@ -51,8 +51,8 @@ func records(t *testing.T, l *journal.Log) (out []string) {
 	return out
 }
 
-// A log that is cut short begins with its checkpoint, has what came after it was begun, and goes on, in this process
-// and in the next one; what was before takes no room any more.
+// TestALogIsCutShort checks that a truncated log starts with its checkpoint and includes the records appended since the
+// checkpoint started. It continues in this process and in the next process. Earlier records no longer take up space.
 func TestALogIsCutShort(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "deep", "down")
 	l := openLog(t, journal.OS{}, folder)
@@ -150,7 +150,7 @@ func TestRefusalsOfALog(t *testing.T) {
 	alone(t, "closed", d)
 }
 
-// What is kept in memory is written piece by piece until little is left, which the switch writes.
+// TestCatchUp checks that kept payloads are written in pieces until little is left, which the switch writes.
 func TestCatchUp(t *testing.T) {
 	const kilobyte, count = 1 << 10, 9 << 10
 	d := &journaltest.Disk{}
@@ -185,8 +185,8 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// The checkpoint is written beside the log's owner, who never waits for it; some are discarded meanwhile, and some meet
-// a full disk.
+// TestNextBesideTheLog writes the checkpoint concurrently with the log's owner, which never waits for it. Some
+// checkpoints are discarded meanwhile, and some find the disk full.
 func TestNextBesideTheLog(t *testing.T) {
 	d := &journaltest.Disk{}
 	l := openLog(t, d, "folder")
@@ -259,7 +259,8 @@ func TestNextBesideTheLog(t *testing.T) {
 	alone(t, "in the end", d)
 }
 
-// What is discarded in the middle of a switch, when part of what was kept is written, is not the log.
+// TestDiscardedInASwitch discards a generation during a switch, when part of the kept payloads is written. That
+// generation is not the log.
 func TestDiscardedInASwitch(t *testing.T) {
 	d := &journaltest.Disk{}
 	l := openLog(t, d, "folder")
@@ -295,7 +296,8 @@ func TestDiscardedInASwitch(t *testing.T) {
 	alone(t, "discarded", d)
 }
 
-// What could not be removed of a generation that was given up is no part of the one that is begun then.
+// TestLeftoversOfADiscardedGeneration checks that files of a discarded generation that could not be removed do not
+// become part of the next attempt.
 func TestLeftoversOfADiscardedGeneration(t *testing.T) {
 	d := &journaltest.Disk{}
 	l := openLog(t, d, "folder")
@@ -322,8 +324,8 @@ func TestLeftoversOfADiscardedGeneration(t *testing.T) {
 	}
 }
 
-// A file of another generation is not taken for the one whose name it has, and neither are records that a log does not
-// write there.
+// TestRecordsThatDoNotBelongThere checks that a file of another generation is refused under a wrong name. Records that
+// a log does not write at their place are refused, too.
 func TestRecordsThatDoNotBelongThere(t *testing.T) {
 	own := func(kind, generation byte, more ...byte) []byte {
 		return append([]byte{0, kind, generation, 0, 0, 0, 0, 0, 0, 0}, more...)
@@ -388,8 +390,8 @@ func (d *late) OpenExisting(path string) (journal.File, error) {
 	return d.Disk.OpenExisting(path)
 }
 
-// A process that opens a log while another one goes on in the next generation, and perhaps ends, neither takes the old
-// file for the log nor makes a new one.
+// TestTwoProcessesAndASwitch opens a log while another process switches to the next generation, and perhaps exits. The
+// opening process neither mistakes the old file for the log nor creates a new file.
 func TestTwoProcessesAndASwitch(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		for _, listed := range []bool{false, true} {

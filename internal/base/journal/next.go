@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// rest is how much CatchUp leaves for Switch, in bytes.
+	// rest is the maximum amount that CatchUp leaves for Switch, in bytes.
 	rest = 256 << 10
-	// piece is how much CatchUp writes with one sync, in bytes.
+	// piece is the maximum amount that CatchUp writes with a single sync, in bytes.
 	piece = 4 << 20
 )
 
@@ -20,8 +20,8 @@ var (
 	errSwitched  = errors.New("the next generation is the log now")
 )
 
-// Next is the generation that will take the present one's place. An error of any of its methods has given it up: what
-// is written of it is removed, the present generation goes on alone, and another Next may be begun.
+// Next is the generation that will replace the present generation. If any method returns an error, the Next is given
+// up: its files are removed, the present generation continues alone, and another Next may be started.
 type Next struct {
 	d            Disk
 	folder, name string // of its journal
@@ -29,7 +29,7 @@ type Next struct {
 	// writing is held while the disk is at work on the file.
 	writing sync.Mutex
 	j       *Journal // nil until something is to be written
-	behind  bool     // what is kept comes next
+	behind  bool     // CatchUp has started: only kept payloads follow
 
 	mu    sync.Mutex
 	kept  [][]byte
@@ -37,9 +37,10 @@ type Next struct {
 	over  error // why nothing is kept any more
 }
 
-// Next begins the next generation beside the present one. There is one at a time. From now on Append keeps a copy of
-// each payload for it in memory; whatever was appended before, synced or not, is to follow from what the Next's Append
-// is given. Its files are made by the first of its own methods that is called.
+// Next starts the next generation while the present generation continues. There is at most a single Next at a time.
+// From now on, Append keeps a copy of each payload for it in memory. The records given to the Next's Append must
+// represent everything that was appended to the log before, synced or not. The first call of a method of the Next
+// creates its files.
 func (l *Log) Next() (*Next, error) {
 	if err := l.Failed(); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (n *Next) use() error {
 
 func (n *Next) path() string { return filepath.Join(n.folder, n.name) }
 
-// keep has a payload written after what is there.
+// keep queues a payload to be written after the existing records.
 func (n *Next) keep(payload []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,8 +86,9 @@ func (n *Next) Behind() int64 {
 	return n.bytes
 }
 
-// Append adds a record that comes before all that was appended to the log since the Next was begun. It comes before
-// CatchUp. Sync writes it; what was added since the last Sync is in memory. The payload is as the log's.
+// Append adds a record that precedes all payloads appended to the log since the Next was started. It must be called
+// before CatchUp. Sync writes the record; records appended since the last Sync are only in memory. The payload has the
+// same restrictions as in the log's Append.
 func (n *Next) Append(payload []byte) error {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -103,7 +105,7 @@ func (n *Next) Append(payload []byte) error {
 	return n.giveUp(err)
 }
 
-// Sync writes what was added and returns when it is on the disk.
+// Sync writes the appended records and returns when they are on the disk.
 func (n *Next) Sync() error {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -113,9 +115,9 @@ func (n *Next) Sync() error {
 	return n.giveUp(n.j.Sync())
 }
 
-// CatchUp writes and syncs what the log has been given since the Next was begun, until less than 256 KiB of it are
-// left: Switch writes these while the log's owner waits. It does not return while payloads come faster than the disk
-// takes them, unless the Next is discarded.
+// CatchUp writes and syncs the payloads appended to the log since the Next was started, until less than 256 KiB are
+// left. Switch writes the remainder while the log's owner waits. CatchUp does not return while payloads arrive faster
+// than the disk can write them, unless the Next is discarded.
 func (n *Next) CatchUp() error {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -168,7 +170,7 @@ func (n *Next) ended() error {
 	return n.over
 }
 
-// end lets nothing be kept from now on, and tells whether it was over before.
+// end stops keeping payloads, and reports whether the Next was already over.
 func (n *Next) end(why error) (already bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -200,8 +202,8 @@ func (n *Next) remove() {
 	}
 }
 
-// Discard gives the generation up: its files are removed, and the present generation goes on alone. It waits for a
-// write that is under way. It does nothing where the generation was given up before or has become the log.
+// Discard gives up the generation: its files are removed, and the present generation continues alone. Discard waits for
+// a write in progress. It does nothing if the generation was given up before or has become the log.
 func (n *Next) Discard() {
 	already := n.end(errDiscarded)
 	n.writing.Lock()
@@ -211,10 +213,10 @@ func (n *Next) Discard() {
 	}
 }
 
-// Switch writes what the next generation lacks, and goes on in it: the log is that generation then, and the files of
-// the one before it are removed. Everything that was appended must be synced. It waits for CatchUp. After an error the
-// next generation is given up; the present one goes on unless Failed says otherwise: which generation counts is known
-// then only to who opens the log anew.
+// Switch writes the payloads that the next generation lacks, makes it the log, and removes the files of its
+// predecessor. All appended records must be synced. Switch waits for CatchUp. After an error the next generation is
+// given up, and the present generation continues unless Failed returns an error. In that case only opening the log
+// again determines which generation is authoritative.
 func (l *Log) Switch(n *Next) error {
 	if err := l.Failed(); err != nil {
 		return err

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// Beat is how often the sleeper asks to be woken up: a hundred times a second is a thousandth of a core.
+	// Beat is the interval of the sleeper's wake-ups: a hundred wake-ups per second cost a thousandth of a core.
 	Beat = 10 * time.Millisecond
 	// buckets of a second: latenesses below floor, and three for each doubling from there to 268 s.
 	buckets = 64
 	floor   = 128 * time.Microsecond
-	// mostSeconds is how many seconds a Recorder keeps, the last ones: more than the longest run takes.
+	// mostSeconds is the number of most recent seconds that a Recorder keeps, more than the longest run takes.
 	mostSeconds = 8 * 3600
 	second      = time.Second
 )
 
-// cell is the histogram of one second: the wake-ups that were due in it, by lateness.
+// cell is the histogram of a second: the wake-ups that were due in it, by lateness.
 type cell [buckets]uint8
 
 // bucketOf returns the bucket of a lateness.
@@ -34,8 +34,8 @@ func bucketOf(d time.Duration) int {
 	return min(buckets-1, 1+int(3*math.Log2(float64(d)/float64(floor))))
 }
 
-// upper is the largest lateness of a bucket, but for the last, which holds all larger ones. Latenesses below floor
-// count as none.
+// upper returns the largest lateness of a bucket. The last bucket also holds all larger values. A lateness below floor
+// counts as zero.
 func upper(bucket int) time.Duration {
 	if bucket == 0 {
 		return 0
@@ -76,8 +76,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Woke notes a wake-up that was due at due and happened at at, and the CPU time that the process used since the
-// previous one. A late wake-up also stands for the beats that it missed.
+// Woke records a wake-up that was due at due and happened at at, and the CPU time that the process used since the
+// previous wake-up. A late wake-up also stands for the beats that it missed.
 func (r *Recorder) Woke(due, at, used time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func (r *Recorder) Woke(due, at, used time.Duration) {
 	}
 }
 
-// cell returns the cell of a time; nil for one that is not kept.
+// cell returns the cell of a time, or nil if that second is not kept.
 func (r *Recorder) cell(at time.Duration) *cell {
 	i := int((at - r.since) / second)
 	if i < 0 {
@@ -143,16 +143,16 @@ func (r *Recorder) Record() *Record {
 // Span is from a time up to another.
 type Span struct{ From, To time.Duration }
 
-// Lateness is how late a process was in some seconds.
+// Lateness describes the lateness of a process over a number of seconds.
 type Lateness struct {
-	// Seconds is how many there were.
+	// Seconds is the number of seconds.
 	Seconds int
 	// P50, P99 and Max are accurate to a quarter, and 0 below 128 microseconds.
 	P50, P99, Max time.Duration
 }
 
-// In returns the lateness in the seconds that lie mostly within one of the spans, except the seconds that a span of
-// except touches. A nil Record has no seconds.
+// In returns the lateness in the seconds that lie mostly within one of the spans, except seconds that overlap a span of
+// except. A nil Record has no seconds.
 func (r *Record) In(spans, except []Span) (Lateness, error) {
 	var out Lateness
 	if r == nil {

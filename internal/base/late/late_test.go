@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// player is a process whose clock and CPU time a test sets.
+// player is a process with a clock and CPU time that a test sets.
 type player struct {
 	*Recorder
 	at, cpu time.Duration

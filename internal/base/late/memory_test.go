@@ -15,9 +15,9 @@ func TestUnitOfPeakMemory(t *testing.T) {
 	}
 }
 
-// The peak lies between the memory that the test has written and the memory that the runtime has mapped. A unit that is
-// 1024 times too small or too large breaks one of the bounds on every system. The upper bound leaves room for the race
-// detector's shadow memory.
+// TestPeakMemory checks that the peak lies between the memory that the test has written and the memory that the runtime
+// has mapped. A unit that is 1024 times too small or too large violates a bound on every system. The upper bound leaves
+// room for the race detector's shadow memory.
 func TestPeakMemory(t *testing.T) {
 	const touched, program = 64 << 20, 1 << 30
 	block := make([]byte, touched)

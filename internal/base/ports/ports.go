@@ -3,16 +3,16 @@
 package ports
 
 const (
-	// Peer is where nodes of native engines listen for other nodes and for load generators.
+	// Peer is the port on which nodes of native engines listen for other nodes and for load generators.
 	Peer = 7000
-	// Metrics is open to everybody: the kubelet's probes and Prometheus.
+	// Metrics is the port for the kubelet's probes and Prometheus, open to all clients.
 	Metrics = 7001
-	// Probe is where probers answer, UDP and TCP.
+	// Probe is the port on which probers answer, UDP and TCP.
 	Probe = 7002
-	// WANStatus is where a WAN sidecar serves its health and metrics.
+	// WANStatus is the port on which a WAN sidecar serves its health and metrics.
 	WANStatus = 7003
-	// Admin is where the operator asks a node or a load generator.
+	// Admin is the port for the operator's requests to a node or a load generator.
 	Admin = 7004
-	// WANAdmin is where the operator asks a WAN sidecar.
+	// WANAdmin is the port for the operator's requests to a WAN sidecar.
 	WANAdmin = 7005
 )

@@ -20,7 +20,7 @@ func TestQueue(t *testing.T) {
 			}
 			q.Pop()
 		}
-		if q.Len() > 0 && round%3 == 0 { // what was taken by mistake goes back
+		if q.Len() > 0 && round%3 == 0 { // an element taken by mistake goes back
 			v := q.Front()
 			q.Pop()
 			q.PushFront(v)

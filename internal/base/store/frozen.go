@@ -11,11 +11,10 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Frozen is what a store held when it was frozen, with what somebody may still read of earlier versions. The store may
-// be changed while another goroutine uses it: of rows that it changes it takes a copy first, a chunk at a time.
+// Frozen holds the contents of a store at the time of its Freeze, including earlier versions that are still readable.
+// One goroutine may use a Frozen while another changes the store: the store copies chunks before it changes them.
 type Frozen interface {
-	// Append appends the next part to b, which grows by limit bytes and one row at most, and reports whether there is
-	// more.
+	// Append appends the next part to b and reports whether there is more. A part has at most limit bytes plus a row.
 	Append(b []byte, limit int) (part []byte, more bool)
 }
 
@@ -24,7 +23,7 @@ const (
 	entryRow      = 1 // key | value | writer
 	entryVersions = 2 // key | count | as many, the oldest first: version | writer | 1 if it is a deletion | value
 	entryReplaced = 3 // key | version
-	entryHead     = 4 // operations | of Versioned: what Trim was last told of
+	entryHead     = 4 // operations | for Versioned: the version of the last Trim
 )
 
 // frozenHash is a Hash's Frozen.
@@ -132,7 +131,7 @@ type frozenVersions struct {
 	headed bool
 }
 
-// frozen returns what a slab holds. It shares its chunks until they are changed.
+// frozen returns a copy of the slab that shares its chunks until they are changed.
 func (s *slab[T]) frozen() slab[T] {
 	s.shared = allTrue(len(s.chunks))
 	return slab[T]{used: s.used, chunks: slices.Clone(s.chunks)}

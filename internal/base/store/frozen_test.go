@@ -55,7 +55,7 @@ func apply(s Store, ops []operation) {
 	}
 }
 
-// contents says all that can be seen of a store whose versions end below last.
+// contents describes the whole observable state of a store with versions below last.
 func contents(s Store, last uint64) (lines []string) {
 	lines = append(lines, fmt.Sprint(s.Len(), s.Bytes(), s.Ops()))
 	note := func(what any, k txn.Key, r Record) {
@@ -86,7 +86,8 @@ func contents(s Store, last uint64) (lines []string) {
 	return lines
 }
 
-// A store that is made of what another one held goes on as that one does, which changes while it is written.
+// TestFrozen checks that a store made from a Frozen behaves like the original store, which changes while the Frozen is
+// written.
 func TestFrozen(t *testing.T) {
 	for name, empty := range map[string]func() Store{
 		"hash": func() Store { return NewHash() }, "versioned": func() Store { return NewVersioned() }, "newest": func() Store { return NewNewest() },
@@ -114,7 +115,7 @@ func TestFrozen(t *testing.T) {
 					go write()
 				}
 				apply(s, during[n/2:])
-				if seed%2 == 1 { // what has changed by now is not in it
+				if seed%2 == 1 { // later changes are not in it
 					write()
 				}
 				thawed, most := empty(), 0
@@ -151,7 +152,7 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// What is no part of a store of the kind is refused.
+// TestThawRefuses checks that invalid parts are refused.
 func TestThawRefuses(t *testing.T) {
 	hash, versions := NewHash(), NewVersioned()
 	hash.Put(txn.IntKey(1, 1), []byte("x"), 1)

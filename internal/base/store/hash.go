@@ -9,18 +9,18 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Hash keeps one version of each row.
+// Hash keeps a single version of each row.
 //
-// Rows are found by an index and kept in chunks: an integer key is two touches of memory away from its row.
-// Deterministic engines spend most of their time here. The rows of a group, which have an order, are a tree beside the
-// table.
+// An index finds the rows, which are kept in chunks: it takes two memory accesses to get from an integer key to its
+// row. Deterministic engines spend most of their time here. The rows of a group, which have an order, are in a tree
+// outside the table.
 type Hash struct {
 	index  index // of the rows that are not in groups
 	rows   [][]row
 	shared []bool // chunks of rows that a Frozen has, too
 	groups map[txn.Key]*group
 	free   uint32 // list of unused rows, linked by Writer; 0: none
-	used   uint32 // rows handed out so far, the free ones included
+	used   uint32 // number of rows allocated so far, including the free rows
 	count  int    // of rows, those in groups included
 	bytes  int64
 	ops    uint64
@@ -44,7 +44,7 @@ func NewHash() *Hash { return &Hash{index: newIndex(0)} }
 
 func (s *Hash) row(n uint32) *row { return &s.rows[(n-1)>>chunkBits][(n-1)&(1<<chunkBits-1)] }
 
-// own is row for one that is about to be changed: its chunk is nobody else's afterwards.
+// own returns row n for modification. It first copies the row's chunk if a Frozen shares it.
 func (s *Hash) own(n uint32) *row {
 	if c := int(n-1) >> chunkBits; c < len(s.shared) && s.shared[c] {
 		s.rows[c], s.shared[c] = slices.Clone(s.rows[c]), false
@@ -80,7 +80,8 @@ func (s *Hash) Get(k txn.Key) (Record, bool) {
 	return Record{Value: r.value, Writer: r.writer}, true
 }
 
-// Value returns the value of the row under k: Get without the rest of the Record, which is too large for registers.
+// Value returns the value of the row under k. It is a Get without the remaining fields of Record, which is too large
+// for registers.
 func (s *Hash) Value(k txn.Key) (value []byte, found bool) {
 	if k.Ordered() {
 		r, found := s.Get(k)
@@ -122,9 +123,9 @@ func (s *Hash) Scan(r txn.Range, f func(txn.Key, Record) bool) {
 	g.Ascend(r.From, func(k txn.Key, rec Record) bool { return k < r.To && take(k, rec) })
 }
 
-// Warm brings the rows that a transaction is about to use, the first 16 of them, into the processor's caches. A row is
-// several dependent reads away from its key; side by side, those of many rows wait for memory together instead of one
-// after the other. It is no operation that Ops counts. Rows of groups are in no slot and are left as they are.
+// Warm loads the rows that a transaction is about to use, at most the first 16, into the processor's caches. Several
+// dependent reads lead from a key to its row; Warm overlaps the memory latencies of many rows. Ops does not count it.
+// Warm ignores rows of groups, which are not in the index.
 func (s *Hash) Warm(keys []txn.Access) {
 	const most = 16
 	keys = keys[:min(most, len(keys))]
@@ -184,8 +185,8 @@ func (s *Hash) putOrdered(k txn.Key, r Record) {
 		g = &group{}
 		s.groups[txn.Key(strings.Clone(string(k.Unit())))] = g
 	}
-	// A tree keeps the key of the row that it has, so only a new one needs a copy. New rows mostly come last: Load is a
-	// Set that tries that first.
+	// A tree keeps the key of an existing row, so only a new row needs a copy of its key. New rows are mostly appended:
+	// Load is a Set that tries the end first.
 	if last, _, any := g.Max(); any && k <= last {
 		if old, found := g.Get(k); found {
 			s.bytes += int64(len(r.Value) - len(old.Value))
@@ -238,8 +239,7 @@ func (s *Hash) Reset(rows int) {
 	*s = Hash{ops: s.ops, index: newIndex(rows)}
 }
 
-// Replace puts rows in the place of all that are there, but for those that every node holds. It keeps copies of their
-// values.
+// Replace replaces all rows, except rows that every node holds, with the given rows. It copies their values.
 func (s *Hash) Replace(rows []Row) {
 	var everywhere []Row
 	s.Each(func(k txn.Key, r Record) {

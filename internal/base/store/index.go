@@ -6,17 +6,17 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// index finds the numbers of rows by their keys. It is a hash table with linear probing over small slots without
-// pointers: finding a row by an integer key touches one slot, where a Go map of strings also touches a control word and
-// the key's bytes, and the garbage collector has nothing to do in the slots.
+// index finds the numbers of rows by their keys. It is a hash table with linear probing over small slots. Finding a row
+// by an integer key touches a single slot; a Go map of strings also touches a control word and the key's bytes. The
+// slots have no pointers, so the garbage collector need not scan them.
 type index struct {
 	slots []slot // a power of two, at most three quarters full
 	shift uint   // 64 - log2(len(slots))
 	count int
 }
 
-// slot is an entry of the index. For a key of exactly table and shard number, id is the shard number and tag the table,
-// so that they tell keys apart; for others tag is otherKey and id a hash.
+// slot is an entry of the index. If a key consists of just table and shard number, id is the shard number and tag the
+// table, which identify the key. For other keys tag is otherKey and id a hash.
 type slot struct {
 	id  uint64
 	tag uint32
@@ -41,7 +41,7 @@ func emptyIndex(slots int) index {
 	return index{slots: make([]slot, slots), shift: uint(64 - bits.TrailingZeros(uint(slots)))}
 }
 
-// identify returns what a slot says about k.
+// identify returns the id and tag of the slot for k.
 func identify(k txn.Key) (id uint64, tag uint32) {
 	if table, shard, ok := k.Plain(); ok {
 		return shard, uint32(table)
@@ -61,10 +61,11 @@ func (x *index) home(id uint64, tag uint32) int {
 	return int(h >> x.shift)
 }
 
-// rows tell the keys of rows by their numbers.
+// rows returns the keys of rows by their numbers.
 type rows interface{ key(row uint32) txn.Key }
 
-// find returns the number of the row under k, or 0, and the place of its slot, or of the empty one where it would go.
+// find returns the number of the row under k and the position of its slot. Without such a row, it returns 0 and the
+// position of the empty slot for it.
 func (x *index) find(k txn.Key, of rows) (row uint32, at int) {
 	id, tag := identify(k)
 	mask := len(x.slots) - 1
@@ -79,7 +80,7 @@ func (x *index) find(k txn.Key, of rows) (row uint32, at int) {
 	}
 }
 
-// add enters a row under a key that is not in the index. It is at the place that find has told.
+// add enters a row under a key that is not in the index, at the position returned by find.
 func (x *index) add(k txn.Key, row uint32, at int) {
 	id, tag := identify(k)
 	x.slots[at] = slot{id, tag, row}
@@ -109,8 +110,8 @@ func (x *index) gap(sl slot) int {
 	return i
 }
 
-// remove takes out the entry at a place. Entries behind the gap move up as long as that brings them no further than
-// where their search begins.
+// remove removes the entry at a position. Later entries move into the gap, but never to a position before the slot
+// where their search starts.
 func (x *index) remove(at int) {
 	x.count--
 	mask := len(x.slots) - 1

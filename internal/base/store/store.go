@@ -1,6 +1,6 @@
-// Package store keeps a node's rows in memory. A store belongs to one state machine and is used by one goroutine at a
-// time, so it has no locks. Hash keeps one version of each row, for engines that execute transactions in an order that
-// is fixed beforehand; Versioned keeps those that somebody may still read.
+// Package store keeps a node's rows in memory. A store belongs to a single state machine and is used by one goroutine
+// at a time, so it has no locks. Hash keeps a single version of each row, for engines that execute transactions in a
+// predetermined order. Versioned also keeps older versions that are still readable.
 package store
 
 import (
@@ -27,8 +27,9 @@ type Reader interface {
 	Scan(r txn.Range, f func(txn.Key, Record) bool)
 }
 
-// Store is a node's rows as drivers see them: they fill it before the first transaction, and look at it when the
-// database is quiet. An engine makes its own kind (protocol.Engine.NewStore) and knows more of it.
+// Store is the interface of a node's rows for drivers. They fill the store before the first transaction, and inspect it
+// when the database is quiescent. An engine creates its own kind of store (protocol.Engine.NewStore) and uses further
+// methods of it.
 type Store interface {
 	// Reader reads the newest versions.
 	Reader
@@ -43,9 +44,9 @@ type Store interface {
 	Len() int
 	// Bytes is the size of their keys and newest values.
 	Bytes() int64
-	// Freeze returns what the store holds now. It takes some nanoseconds per thousand rows.
+	// Freeze returns the present contents of the store. It takes some nanoseconds per thousand rows.
 	Freeze() Frozen
-	// Thaw puts a part of what another store of the same kind held into this one, which was empty before the first part.
+	// Thaw adds a part of the contents of another store of the same kind. This store must be empty before the first part.
 	Thaw(part []byte) error
 	// Ops counts the rows that were looked for, met by a scan or written since the start: simulators charge CPU time for
 	// them.
@@ -58,8 +59,8 @@ type Row struct {
 	Record
 }
 
-// Placed returns the newest versions of the rows that have a place, which are all but those that every node holds, in
-// the order of keys: what a node sends to one that takes another's place.
+// Placed returns the newest versions of all rows except those that every node holds, in key order. A node sends these
+// rows to a node that takes another's place.
 func Placed(s Store) (rows []Row) {
 	s.Each(func(k txn.Key, r Record) {
 		if !k.Everywhere() {
@@ -70,15 +71,15 @@ func Placed(s Store) (rows []Row) {
 	return rows
 }
 
-// Digest is a hash of all rows and values that does not depend on their order, equal for copies with equal contents.
-// Versions and writers are left out. It is stable across processes.
+// Digest returns a hash of all rows and values that does not depend on their order. Copies with equal contents have
+// equal digests. Versions and writers are not included. The digest is stable across processes.
 func Digest(s Store) uint64 {
 	var sum uint64
 	s.Each(func(k txn.Key, r Record) { sum += DigestRow(k, r.Value) })
 	return sum
 }
 
-// DigestRow is what a row adds to the digest of its store.
+// DigestRow returns the contribution of a row to the digest of its store.
 func DigestRow(k txn.Key, value []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for i := 0; i < len(k); i++ {

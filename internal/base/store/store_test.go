@@ -11,12 +11,12 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// ordered returns the key of a row in one of the groups 0, 1, ... of a table.
+// ordered returns the key of a row in the given group (0, 1, ...) of a table.
 func ordered(group, row int) txn.Key {
 	return txn.OrderedKey(4, 7, []byte{byte(group)}, []byte{byte(row)})
 }
 
-// The hash table does what a Go map does, whatever the keys and in whatever order.
+// TestHashIsAMap checks that the hash table behaves like a Go map for any keys in any order.
 func TestHashIsAMap(t *testing.T) {
 	keys := map[string]func(*rand.Rand) txn.Key{
 		"few":       func(r *rand.Rand) txn.Key { return txn.IntKey(txn.Table(r.IntN(2)), uint64(r.IntN(20))) },
@@ -131,7 +131,7 @@ func scan(s Reader, r txn.Range) (out []string) {
 	return out
 }
 
-// randomRange draws a range of one of the groups that ordered makes.
+// randomRange draws a range of a group that ordered returns keys of.
 func randomRange(r *rand.Rand) txn.Range {
 	group := r.IntN(4)
 	g := txn.Range{From: ordered(group, r.IntN(40)), Reverse: r.IntN(2) == 0, Limit: r.IntN(4) * r.IntN(5)}
@@ -216,7 +216,7 @@ func TestVersionedIsAModel(t *testing.T) {
 	if left != rows || s.replaced.Len() > 0 {
 		t.Errorf("%d versions are left of %d rows once everything is trimmed, and %d are remembered", left, rows, s.replaced.Len())
 	}
-	// Trimmed for ever, the store keeps one version of each row.
+	// After a Trim to Newest, the store keeps a single version of each row.
 	s.Trim(Newest)
 	for i := range 100_000 {
 		now++
@@ -254,7 +254,8 @@ func (s *Versioned) kept(l *versions) (n int) {
 	return n
 }
 
-// What was trimmed before a reset says nothing of the rows that come after it, unless old versions are never kept.
+// TestResetForgetsTrim checks that a Trim before a Reset does not affect rows written afterwards, unless old versions
+// are never kept.
 func TestResetForgetsTrim(t *testing.T) {
 	for name, tc := range map[string]struct {
 		trimmed uint64
@@ -276,8 +277,8 @@ func TestResetForgetsTrim(t *testing.T) {
 	}
 }
 
-// A store of newest versions keeps no others, tells of deletions until they are trimmed, and stays what it is when it
-// is reset.
+// TestNewest checks that a store of newest versions keeps no other versions. It reports deletions until they are
+// trimmed, and keeps these properties after a Reset.
 func TestNewest(t *testing.T) {
 	s, hot, gone := NewNewest(), txn.IntKey(0, 1), ordered(1, 2)
 	for range 2 {
@@ -332,7 +333,7 @@ func (m model) trimRow(k txn.Key, v uint64) {
 	}
 }
 
-// The scans of the hash table are those of the model, and a view adds its own writes to them.
+// TestHashScan compares scans of the hash table with scans of the model. A view adds the transaction's writes to them.
 func TestHashScan(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	s, m := NewHash(), model{}
@@ -433,7 +434,8 @@ func benchmarkUpdate(b *testing.B, s Store, put func(k txn.Key, value []byte, ve
 	}
 }
 
-// Simulators charge for operations: a row costs one, whatever it is asked for by.
+// TestOperations checks the number of operations that simulators charge for: a row costs a single operation, whatever
+// the method.
 func TestOperations(t *testing.T) {
 	for name, s := range map[string]Store{"hash": NewHash(), "versioned": NewVersioned()} {
 		s.Load(ordered(1, 1), []byte("v"))
@@ -465,7 +467,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// Rows that come take the place of all that are there, but for those that every node holds.
+// TestReplace checks that new rows replace all existing rows, except rows that every node holds.
 func TestReplace(t *testing.T) {
 	s := NewHash()
 	everywhere, kept, gone := txn.EverywhereKey(1, []byte("x")), txn.StringKey(1, "a"), ordered(1, 2)

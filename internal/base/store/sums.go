@@ -1,6 +1,6 @@
 package store
 
-// ShardSums sums up the rows of a shard that one node holds. All copies of a shard must agree on every field.
+// ShardSums holds checksums of the rows of a shard at a node. All copies of a shard must agree on every field.
 type ShardSums struct {
 	// Shard is its number in the layout, Everywhere for the rows that every node holds.
 	Shard int `json:"shard"`

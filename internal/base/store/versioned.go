@@ -11,32 +11,32 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Versioned keeps the versions of rows that somebody may still read. The versions of a row are written in their order;
-// rows are independent of each other. Those with ordered keys are found by a tree, in the order of their keys, and the
-// others, which nobody scans, by an index: that takes a third of the time. Rows and their older versions lie in chunks
-// and name each other by number, so that an update allocates nothing once the store has been at work for a while.
+// Versioned keeps all versions of rows that are still readable. The versions of a row are written in ascending order;
+// rows are independent of each other. A tree finds the rows with ordered keys, in key order. An index finds the
+// remaining rows, which are never scanned; it takes a third of the time. Rows and their older versions are in chunks
+// and refer to each other by number. So after a warm-up, an update allocates no memory.
 type Versioned struct {
 	ordered btree.Map[txn.Key, uint32]
-	index   index // of the rows whose keys are not ordered
+	index   index // of the rows without ordered keys
 	rows    slab[versions]
 	older   slab[past]
 	count   int
 	bytes   int64
 	ops     uint64
-	// trimmed is the version that Trim was last told of.
+	// trimmed is the version of the last Trim.
 	trimmed uint64
-	// newest says that nobody reads versions before the last one.
+	// newest is set if only the last version of a row is readable.
 	newest bool
 	// replaced are the versions that took the place of others, in the order in which they were written.
 	replaced queue.Queue[replacement]
 	seen     byte // what Warm has read
 }
 
-// versions are those of a row: the last one, and those before it that somebody may still read.
+// versions holds the last version of a row, and the older versions that are still readable.
 type versions struct {
 	key   txn.Key // empty: no row is here
 	last  version
-	older uint32 // the number of the one before the last, 0: none
+	older uint32 // number of the version before the last, 0: none
 }
 
 type version struct {
@@ -44,14 +44,14 @@ type version struct {
 	deleted bool
 }
 
-// past is a version that has been replaced, and the number of the one that it replaced; 0: none that is kept.
+// past is a replaced version with the number of its predecessor, or 0 if no predecessor is kept.
 type past struct {
 	version
 	before uint32
 }
 
-// replacement says that a row has versions older than this one. The row may have been forgotten since, and another one
-// taken its place.
+// replacement records that a row has versions older than this version. The row may have been removed since, and its
+// number may be in use for another row.
 type replacement struct {
 	row     uint32
 	version uint64
@@ -70,7 +70,7 @@ const slabBits = 7 // small: simulations of many small stores pay for a chunk ea
 
 func (s *slab[T]) at(n uint32) *T { return &s.chunks[(n-1)>>slabBits][(n-1)&(1<<slabBits-1)] }
 
-// own is at for a value that is about to be changed: its chunk is nobody else's afterwards.
+// own returns value n for modification. It first copies the value's chunk if a Frozen shares it.
 func (s *slab[T]) own(n uint32) *T {
 	if c := int(n-1) >> slabBits; c < len(s.shared) && s.shared[c] {
 		s.chunks[c], s.shared[c] = slices.Clone(s.chunks[c]), false
@@ -101,8 +101,8 @@ func (s *slab[T]) remove(n uint32) {
 // NewVersioned returns an empty store.
 func NewVersioned() *Versioned { return &Versioned{index: newIndex(0)} }
 
-// NewNewest returns an empty store that keeps the last version of each row alone. Newest tells of deletions, too, until
-// they are trimmed.
+// NewNewest returns an empty store that keeps only the last version of each row. The method Newest also reports
+// deletions until they are trimmed.
 func NewNewest() *Versioned {
 	s := NewVersioned()
 	s.newest = true
@@ -136,8 +136,8 @@ func (s *Versioned) at(l *versions, v uint64) *version {
 	return nil
 }
 
-// Warm brings n rows, the first 16 of them, into the processor's caches: side by side they wait for memory together
-// instead of one after the other. It is no operation that Ops counts. Rows with ordered keys are left as they are.
+// Warm loads n rows, at most the first 16, into the processor's caches; the memory latencies of the rows overlap. Ops
+// does not count it. Warm ignores rows with ordered keys.
 func (s *Versioned) Warm(n int, key func(i int) txn.Key) {
 	const most = 16
 	var rows [most]*versions
@@ -157,8 +157,8 @@ func (s *Versioned) Warm(n int, key func(i int) txn.Key) {
 	}
 }
 
-// Newest is the largest version. Who reads at it reads the newest versions, and a store that is trimmed to it keeps no
-// others, Reset or not.
+// Newest is the largest version. A read at Newest returns the newest versions. A store that is trimmed to Newest keeps
+// no other versions, even after a Reset.
 const Newest uint64 = 1<<64 - 1
 
 // Get implements Reader.
@@ -167,8 +167,8 @@ func (s *Versioned) Get(k txn.Key) (Record, bool) { return s.get(k, Newest) }
 // Scan implements Reader.
 func (s *Versioned) Scan(r txn.Range, f func(txn.Key, Record) bool) { s.scan(r, Newest, f) }
 
-// At returns the rows as they were at version v: each in its last version up to v. Versions before the one that Trim
-// was last told of may be missing.
+// At returns the rows at version v: each row in its last version up to v. Versions before the version of the last Trim
+// may be missing.
 func (s *Versioned) At(v uint64) Reader { return snapshot{s, v} }
 
 type snapshot struct {
@@ -219,7 +219,8 @@ func (s *Versioned) scan(r txn.Range, v uint64, f func(txn.Key, Record) bool) {
 	s.ordered.Ascend(r.From, func(k txn.Key, n uint32) bool { return k < r.To && take(k, n) })
 }
 
-// Newest returns the version of the row's last change, that of its deletion included; 0 if it was never changed.
+// Newest returns the version of the row's last change, which may be its deletion. It returns 0 if the row was never
+// changed.
 func (s *Versioned) Newest(k txn.Key) uint64 {
 	s.ops++
 	if n, _ := s.find(k); n != 0 {
@@ -231,8 +232,8 @@ func (s *Versioned) Newest(k txn.Key) uint64 {
 // Load implements Store.
 func (s *Versioned) Load(k txn.Key, value []byte) { s.write(k, version{Record: Record{Value: value}}) }
 
-// Put writes a version of the row under k, which must not be older than the last one. The store owns value from then
-// on; of k it keeps a copy.
+// Put writes a version of the row under k. It must not be older than the row's last version. The store takes ownership
+// of the value, and copies k.
 func (s *Versioned) Put(k txn.Key, r Record) { s.write(k, version{Record: r}) }
 
 // Delete writes a version that says that there is no row.
@@ -240,7 +241,7 @@ func (s *Versioned) Delete(k txn.Key, v uint64, writer txn.ID) {
 	s.write(k, version{Record{Version: v, Writer: writer}, true})
 }
 
-// Install makes what a transaction writes the newest versions of their rows.
+// Install writes a transaction's writes as the newest versions of their rows.
 func (s *Versioned) Install(writes []txn.WriteEntry, version uint64, writer txn.ID) {
 	s.Warm(len(writes), func(i int) txn.Key { return writes[i].Key })
 	for i := range writes {
@@ -287,7 +288,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 		s.count++
 		s.bytes += int64(len(k) + len(v.Value))
 	}
-	if v.Version <= s.trimmed { // nobody reads what was before
+	if v.Version <= s.trimmed { // earlier versions are no longer readable
 		l.last = v
 		if s.cut(&l.older); v.deleted {
 			s.drop(n)
@@ -324,8 +325,8 @@ func (s *Versioned) cut(first *uint32) {
 	*first = 0
 }
 
-// Trim forgets the versions that nobody sees who reads at version v or later, those that are written afterwards
-// included.
+// Trim drops the versions that are invisible to reads at version v or later. This also applies to versions written
+// afterwards.
 func (s *Versioned) Trim(v uint64) {
 	s.trimmed = max(s.trimmed, v)
 	for s.replaced.Len() > 0 && s.replaced.Front().version <= v {
@@ -352,7 +353,7 @@ func (s *Versioned) Trim(v uint64) {
 	}
 }
 
-// Reset implements Store. What Trim was told of is forgotten, unless it is Newest.
+// Reset implements Store. It resets the version of the last Trim, unless it is Newest.
 func (s *Versioned) Reset(rows int) {
 	trimmed := s.trimmed
 	*s = Versioned{index: newIndex(rows), ops: s.ops, newest: s.newest}

@@ -2,8 +2,8 @@ package store
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// View is a procedure's view of a state of the rows all of which are here: it implements txn.Ctx. What the procedure
-// writes waits in Writes.
+// View is a procedure's view of the rows if all of them are local. It implements txn.Ctx. Writes collects the
+// procedure's writes.
 type View struct {
 	Rows   Reader
 	Writes txn.WriteSet

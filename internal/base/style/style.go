@@ -1,5 +1,5 @@
-// Package style is how the pages that Geobench writes look: one style sheet, light and dark, without anything from
-// elsewhere.
+// Package style holds the style sheet of all pages that Geobench writes. It has a light and a dark mode, and refers to
+// no external resources.
 package style
 
 import _ "embed"

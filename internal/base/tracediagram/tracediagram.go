@@ -1,8 +1,8 @@
 // Package tracediagram draws executions as space-time diagrams (Lamport, Time, Clocks, and the Ordering of Events in a
-// Distributed System, CACM 1978, figure 1): a line for each node, time from left to right, an arrow for each message.
-// Transactions are bars on lines of their own, faults are bars above, and what shows that an execution is wrong, such
-// as a cycle of dependencies, is drawn between the transactions. A page is one HTML file that needs nothing else. Its
-// slider goes through the execution moment by moment.
+// Distributed System, CACM 1978, figure 1). Each node has a line, time runs from left to right, and each message is an
+// arrow. Transactions are bars on separate lines, and faults are bars at the top. The evidence for a wrong execution,
+// such as a cycle of dependencies, is drawn between the transactions. A page is a single self-contained HTML file. Its
+// slider steps through the execution moment by moment.
 //
 // Time is compressed, since what matters lies microseconds apart and then minutes: the width of a gap grows with the
 // logarithm of its length.
@@ -20,9 +20,9 @@ import (
 	"github.com/geobench/geobench/internal/base/style"
 )
 
-// Diagram is what a page shows. All times are since the beginning of the execution.
+// Diagram is the contents of a page. All times are relative to the start of the execution.
 type Diagram struct {
-	// Title says what was executed. Facts are paragraphs about it; Simulated that its time is virtual.
+	// Title names the execution. Facts are paragraphs about it; Simulated means that its time is virtual.
 	Title     string
 	Facts     []string
 	Simulated bool
@@ -34,7 +34,7 @@ type Diagram struct {
 	Edges    []Edge
 	// Hidden counts messages that are not shown.
 	Hidden int
-	// Story tells the execution in the order of time, and Problems say what is wrong with it.
+	// Story describes the execution in time order, and Problems describe its errors.
 	Story    []Moment
 	Problems []string
 }
@@ -57,7 +57,7 @@ type Bar struct {
 	Kind        Kind
 }
 
-// Kind says how a bar is drawn.
+// Kind is the drawing style of a bar.
 type Kind string
 
 // The kinds of bars.
@@ -68,13 +68,13 @@ const (
 	Fault     Kind = "fault"
 )
 
-// Message goes from one lane to another. From and To are lanes, or bars where FromBar and ToBar say so: what a client
-// sends leaves its transaction.
+// Message is a message from one lane to another. From and To are lanes, or bars if FromBar and ToBar are set: a
+// client's message starts at its transaction.
 type Message struct {
 	From, To       int
 	FromBar, ToBar bool
 	Sent, Received time.Duration
-	// Lost says that nobody has received it: Received is when it is given up.
+	// Lost messages are never received: Received is the time at which the message is given up.
 	Lost bool
 	Text string
 }
@@ -86,13 +86,13 @@ type Point struct {
 	Text string
 }
 
-// Edge leads from one bar to another that comes after it by what is Label.
+// Edge leads from one bar to another that depends on it; Label names the dependency.
 type Edge struct {
 	From, To    int
 	Label, Text string
 }
 
-// Moment is something that is told.
+// Moment is an event of the story.
 type Moment struct {
 	At   time.Duration
 	Text string
@@ -124,7 +124,7 @@ const (
 	barHeight = 16
 	// rowSpace is between the bars of a lane, and wideRowSpace where edges are drawn between them.
 	rowSpace, wideRowSpace = 24, 48
-	// leastWidth is that of a diagram in which little happens.
+	// leastWidth is the width of a diagram with few events.
 	leastWidth = 900
 	// letter is the width of a letter.
 	letter    = 7
@@ -136,7 +136,7 @@ const (
 	edgeSpace           = 40
 )
 
-// layout is where everything is drawn.
+// layout holds the positions of all parts of the drawing.
 type layout struct {
 	Width, Height int
 	// Names is the width of the lanes' names, and End where they end.
@@ -344,7 +344,7 @@ func (l *layout) place(d *Diagram, rows []int) {
 	}
 }
 
-// curve draws the i-th edge between the sides of two bars that face each other, beside the edges before it.
+// curve draws the i-th edge between the facing sides of two bars, to the right of the earlier edges.
 func (l *layout) curve(e Edge, i int) curve {
 	from, to := l.Bars[e.From], l.Bars[e.To]
 	beside := 14 + edgeSpace*i

@@ -12,7 +12,7 @@ import (
 
 const ms = time.Millisecond
 
-// diagram is a lost update: two clients in two regions, one message that arrives and one that is lost.
+// diagram returns a lost update: two clients in two regions, a message that arrives and a lost message.
 func diagram() *Diagram {
 	return &Diagram{
 		Title: "lost <update>", Facts: []string{"two regions"}, Simulated: true,

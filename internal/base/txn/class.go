@@ -1,7 +1,7 @@
 package txn
 
-// Class tells how far a transaction reaches (SmallBank on Detock, section 3.4): the regions that its keys call home,
-// and the partition numbers that hold them.
+// Class is the reach of a transaction (SmallBank on Detock, section 3.4). It states whether its keys have a single home
+// region or several, and a single partition number or several.
 type Class uint8
 
 // The four classes.

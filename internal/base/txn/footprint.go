@@ -2,7 +2,7 @@ package txn
 
 import "fmt"
 
-// Mode says what a transaction does with a row, or with the rows of a group.
+// Mode is the way in which a transaction uses a row, or the rows of a group.
 type Mode uint8
 
 // The ways to use a row.
@@ -12,33 +12,33 @@ const (
 	ReadWrite      = Read | Write
 )
 
-// Access is one entry of a transaction's read and write set: a row, or a group of rows with ordered keys.
+// Access is an entry of a transaction's read and write set: a row, or a group of rows with ordered keys.
 type Access struct {
-	// Key is its own Unit: a row that belongs to a group is accessed by way of the group.
+	// Key equals its Unit: a row in a group is accessed through its group.
 	Key  Key
 	Mode Mode
 }
 
-// Range names rows of one group, in the order of their keys: those from From up to, but not including, To. With To
-// empty it is the row From alone, which may then belong to no group.
+// Range names rows of a group, in key order: from From up to, but not including, To. If To is empty, it is the single
+// row From, which need not belong to a group.
 type Range struct {
 	From, To Key
-	// Reverse takes the rows from the last one on.
+	// Reverse takes the rows in descending order.
 	Reverse bool
 	// Limit is the most rows that are taken; 0 is all.
 	Limit int
 }
 
-// Point returns the range that is one row.
+// Point returns the range of a single row.
 func Point(k Key) Range { return Range{From: k} }
 
 // Prefix returns the range of all rows whose keys begin with k, the key of a group or longer.
 func Prefix(k Key) Range { return Range{From: k, To: k.End()} }
 
-// Point reports whether the range is one row, whether it is there or not.
+// Point reports whether the range is a single row, which need not exist.
 func (r *Range) Point() bool { return r.To == "" }
 
-// Valid reports whether the range is a row, or has its begin and its end in one group.
+// Valid reports whether the range is a single row, or starts and ends in the same group.
 func (r *Range) Valid() bool {
 	if !r.From.Valid() || r.Limit < 0 {
 		return false
@@ -49,7 +49,7 @@ func (r *Range) Valid() bool {
 	return r.From.Ordered() && r.From < r.To && r.To <= r.From.Unit().End()
 }
 
-// CheckScan returns what is wrong with a range that a procedure wants to scan.
+// CheckScan returns an error if a procedure must not scan the range.
 func (r *Range) CheckScan() error {
 	if r.Point() || !r.Valid() {
 		return fmt.Errorf("%v cannot be scanned: a scan begins and ends inside a group of rows with ordered keys", r)
@@ -65,7 +65,7 @@ func (r *Range) Contains(k Key) bool {
 	return r.From <= k && k < r.To
 }
 
-// Covers reports whether whoever has taken the rows of r knows those of s.
+// Covers reports whether the rows of r determine the rows of s.
 func (r *Range) Covers(s *Range) bool {
 	switch {
 	case s.Point():
@@ -95,13 +95,13 @@ func (r *Range) String() string {
 	return s
 }
 
-// Footprint says what a transaction will touch, as far as its procedure can tell from its arguments. Rows that are
-// everywhere are no part of it.
+// Footprint names the rows that a transaction accesses, as far as its procedure can derive them from its arguments. It
+// omits rows that are everywhere.
 type Footprint struct {
 	// Accesses are the rows and groups, each once. Engines place, order and lock a transaction by them.
 	Accesses []Access
-	// Ranges are the rows that are read in groups whose access says Read, for those who have to fetch or send them. What
-	// is written in a group need not be named.
+	// Ranges are the rows that are read in groups with a Read access, for nodes that fetch or send them. Rows that are
+	// written in a group need not be named.
 	Ranges []Range
 	// Exact says that the transaction touches nothing else. Otherwise the footprint is a hint, good enough to send the
 	// transaction where most of its rows are and to fetch them in advance.
@@ -186,7 +186,7 @@ func (f *Footprint) readsIn(group Key) bool {
 	return false
 }
 
-// check returns what is wrong with a footprint, with the entry that is to blame.
+// check returns an error that names an invalid entry of the footprint.
 func (f *Footprint) check() error {
 	if f.Exact && len(f.Accesses) == 0 {
 		return errNoKeys
@@ -194,7 +194,7 @@ func (f *Footprint) check() error {
 	for i := range f.Accesses {
 		a := &f.Accesses[i]
 		if len(a.Key) >= 9 && a.Key[0]&keyMarks == 0 && a.Mode-1 < ReadWrite {
-			continue // most are rows with integer keys, for which the rest holds
+			continue // most are rows with integer keys, which pass the remaining checks
 		}
 		if !a.Key.Valid() || a.Key.Unit() != a.Key || a.Key.Everywhere() || a.Mode&^ReadWrite != 0 || a.Mode == 0 {
 			return fmt.Errorf("%v is not a valid access: it must be a row or a group, which is not everywhere, with a mode", a.Key)

@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/murmur3"
 )
 
-// Table numbers the tables of one workload, 0 to 31.
+// Table numbers the tables of a workload, 0 to 31.
 type Table uint8
 
 // MaxTable is the largest number of a table.
@@ -27,15 +27,15 @@ func TablesOf(tables ...Table) (s Tables) {
 // Has reports whether a table is in the set.
 func (s Tables) Has(t Table) bool { return s>>t&1 != 0 }
 
-// The marks in a key's first byte, beside the table.
+// The marks in a key's first byte, in addition to the table.
 const (
-	stringKey     = 0x80 // the rest is a string placed by its hash
-	orderedKey    = 0x40 // the row belongs to a group whose rows have an order
+	stringKey     = 0x80 // the remaining bytes are a string placed by its hash
+	orderedKey    = 0x40 // the row belongs to a group of ordered rows
 	everywhereKey = 0x20 // every node holds the row
 	keyMarks      = stringKey | orderedKey | everywhereKey
 )
 
-// Unplaced are the marks in a key's first byte of those that are not placed by the shard number behind it.
+// Unplaced are the marks in the first byte of keys that are not placed by the shard number that follows.
 const Unplaced = stringKey | everywhereKey
 
 // Key names a row: its table and primary key. It is an opaque, comparable, immutable byte string:
@@ -45,12 +45,12 @@ const Unplaced = stringKey | everywhereKey
 //	ordered key:     table | 0x40 | shard number, 8 bytes big-endian | length of the group, 1 byte | group | rest
 //	everywhere key:  table | 0x20 | primary key
 //
-// An integer or ordered key is placed by its shard number, a string key by the murmurhash3 of its primary key
-// (SmallBank on Detock, section 3.2). A row with an everywhere key is loaded at every node and never written.
+// An integer or ordered key is placed by its shard number. A string key is placed by the murmurhash3 of its primary key
+// (SmallBank on Detock, section 3.2). Every node loads a row with an everywhere key, and the row is never written.
 //
-// Rows with ordered keys can be scanned, in the order of their keys' bytes. Their tables fall into groups, for example
-// the orders of one district: a scan stays inside a group. Engines that have to know what a transaction will touch
-// lock and order a group as one row, so that a scan meets no phantom.
+// Rows with ordered keys can be scanned in the byte order of their keys. Their tables are divided into groups, for
+// example the orders of a district. A scan stays inside a group. Engines that must know the rows of a transaction in
+// advance lock and order a group as a single row, so that a scan meets no phantom.
 type Key string
 
 // IntKey returns the key of table's row id, placed by id.
@@ -61,13 +61,13 @@ func IntKey(table Table, id uint64) Key {
 	return Key(b[:])
 }
 
-// CompositeKey returns the key of a row placed by shard and told apart from its neighbours by rest.
+// CompositeKey returns the key of a row placed by shard; rest distinguishes it from other rows of the same shard.
 func CompositeKey(table Table, shard uint64, rest []byte) Key {
 	return Key(append(AppendIntKey(make([]byte, 0, 9+len(rest)), table, shard), rest...))
 }
 
-// AppendIntKey appends the bytes of IntKey to b. With the rest of a primary key behind, they are those of CompositeKey:
-// whoever needs many keys makes them in one piece of memory.
+// AppendIntKey appends the bytes of IntKey to b. Followed by the remainder of a primary key, they are the bytes of
+// CompositeKey. A caller that needs many keys can store them in a single piece of memory.
 func AppendIntKey(b []byte, table Table, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, byte(table)), id)
 }
@@ -86,7 +86,8 @@ func OrderedKey(table Table, shard uint64, group, rest []byte) Key {
 	return Key(append(AppendGroupKey(make([]byte, 0, 10+len(group)+len(rest)), table, shard, group...), rest...))
 }
 
-// AppendGroupKey appends to b the bytes of a group's key, to which those of a row's key add the row's name.
+// AppendGroupKey appends the bytes of a group's key to b. The key of a row in the group consists of these bytes and the
+// row's name.
 func AppendGroupKey(b []byte, table Table, shard uint64, group ...byte) []byte {
 	b = binary.BigEndian.AppendUint64(append(b, byte(table)|orderedKey), shard)
 	return append(append(b, byte(len(group))), group...)
@@ -114,8 +115,8 @@ func (k Key) Everywhere() bool { return len(k) > 0 && k[0]&everywhereKey != 0 }
 // Marked reports whether the row is Ordered or Everywhere.
 func (k Key) Marked() bool { return len(k) > 0 && k[0]&(orderedKey|everywhereKey) != 0 }
 
-// Unit returns what engines lock and order when the row is used: the key of its group if it has one, else the row
-// itself.
+// Unit returns the key that engines lock and order when the row is used: its group's key if the row is in a group,
+// otherwise k itself.
 func (k Key) Unit() Key {
 	if k.Ordered() {
 		return k[:10+int(k[9])]
@@ -134,8 +135,9 @@ func (k Key) End() Key {
 	return ""
 }
 
-// Shard returns the number that places the row: the shard number of an integer or ordered key, the 32-bit murmurhash3
-// (seed 0) of a string key. Zero for an everywhere key, which has no place, and for a malformed one; see Valid.
+// Shard returns the number that places the row. It is the shard number of an integer or ordered key, and the 32-bit
+// murmurhash3 (seed 0) of a string key. It is zero for an everywhere key, which is not placed, and for a malformed key;
+// see Valid.
 func (k Key) Shard() uint64 {
 	switch {
 	case len(k) == 0:

@@ -1,6 +1,7 @@
-// Package txn says what a transaction is: an id, a procedure and its arguments, and the footprint that the procedure
-// declares of it (the rows and ranges that it may touch, exactly or as a hint). Procedures are deterministic functions
-// over a Ctx, so that an engine may run them wherever and as often as its protocol needs. See docs/transactions.md.
+// Package txn defines transactions. A transaction is an id, a procedure with its arguments, and the footprint that the
+// procedure declares. The footprint names the rows and ranges that the transaction may access, exactly or as a hint.
+// Procedures are deterministic functions over a Ctx, so that an engine may run them at any node, as often as its
+// protocol needs. See docs/transactions.md.
 package txn
 
 import (
@@ -22,34 +23,35 @@ func (id ID) Stream() uint32 { return uint32(id >> 40) }
 // String prints the id as stream.number.
 func (id ID) String() string { return fmt.Sprintf("%d.%d", id.Stream(), uint64(id)&(1<<40-1)) }
 
-// ProcID numbers a stored procedure. Numbers are fixed for ever, since they travel: see internal/bench/workload.
+// ProcID numbers a stored procedure. Numbers never change, since they are sent over the network: see
+// internal/bench/workload.
 type ProcID uint16
 
-// Transaction is one call of a stored procedure. Once submitted it is immutable and may be shared by the nodes of a
-// simulation.
+// Transaction is a call of a stored procedure. Once submitted it is immutable, and the nodes of a simulation may share
+// it.
 type Transaction struct {
 	ID   ID
 	Proc ProcID
-	// Attempt counts the client's earlier tries of the same call, each of which had an ID of its own and left no trace.
+	// Attempt counts the client's earlier attempts at the same call. Each had a separate ID and left no trace.
 	Attempt uint8
 	// Found says that the Footprint was found by a reconnaissance: it travels with the transaction. Otherwise it is a
 	// function of Proc and Args, filled in by Registry.Prepare and never sent.
 	Found bool
-	// Home is the number of the region whose clients sent it, a hint: it does not travel, since clients speak to nodes of
-	// their own region.
+	// Home is the number of the region whose clients sent the transaction, as a hint. It is not sent over the network,
+	// since clients send to nodes of their region.
 	Home uint16
 	Args []byte
 	Footprint
 }
 
-// Status is how a transaction ended, as its client sees it.
+// Status is the final status of a transaction as its client sees it.
 type Status uint8
 
 // The ways a transaction ends.
 const (
 	// Committed: its writes are in the database.
 	Committed Status = iota + 1
-	// Aborted: it left no trace. Cause says whether the procedure or the concurrency control gave up.
+	// Aborted: the transaction left no trace. Cause specifies whether the procedure or the concurrency control gave up.
 	Aborted
 	// Refused: the node could not take it (it is overloaded, not ready or has lost its peers); it left no trace.
 	Refused
@@ -72,12 +74,13 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %d", uint8(s))
 }
 
-// Cause says who or what kept a transaction from being committed.
+// Cause is the reason why a transaction did not commit.
 type Cause uint8
 
 // The causes. A committed transaction has none.
 const (
-	// CauseProcedure: the procedure gave up, by its own decision or because it is broken. A second try would end alike.
+	// CauseProcedure: the procedure gave up, deliberately or because of a defect. A second attempt would have the same
+	// result.
 	CauseProcedure Cause = iota + 1
 	// CauseConflict: the concurrency control gave it up for the sake of other transactions. A second try may succeed.
 	CauseConflict
@@ -85,8 +88,8 @@ const (
 	CauseNode
 	// CauseClient: the client gave up, by its patience or because its session ended.
 	CauseClient
-	// CauseMoved: the transaction was sent to where its rows are not any more. Like CauseStale it is what nodes say to
-	// each other: whoever coordinates the transaction sends it again, and clients never see it.
+	// CauseMoved: the rows of the transaction have moved away from the node that it was sent to. Only nodes use CauseMoved
+	// and CauseStale: the coordinator sends the transaction again, and clients never see them.
 	CauseMoved
 	// CauseStale: the transaction was sent with a footprint that does not hold any more.
 	CauseStale
@@ -108,48 +111,48 @@ type Outcome struct {
 	Status Status
 	// Cause of a transaction that was not committed.
 	Cause Cause
-	// Class is how far the transaction reached, as the database knows it afterwards. It counts where the transaction's
+	// Class is the reach of the transaction as the database determines it afterwards. It is used if the transaction's
 	// footprint was not exact.
 	Class Class
 	// Reason names, in a word or two, why a transaction was not committed: a label of bounded cardinality.
 	Reason string
-	// Result is what the procedure returned.
+	// Result is the return value of the procedure.
 	Result []byte
 }
 
-// Reasons that mean the same in every database, beside a procedure's own.
+// Reasons that have the same meaning in every database, in addition to the reasons of procedures.
 const (
-	// ReasonProcedure: the procedure failed other than by its own decision.
+	// ReasonProcedure: the procedure failed, but not with an Abort.
 	ReasonProcedure = "procedure-error"
-	// ReasonUndeclared: the procedure touched a row that its footprint, said to be exact, does not name. That is a mistake
-	// of the workload, and what it measures means nothing.
+	// ReasonUndeclared: the procedure accessed a row that its exact footprint does not name. This is a defect of the
+	// workload, and its measurements are meaningless.
 	ReasonUndeclared = "undeclared-access"
-	// ReasonInvalid: a node refuses the transaction, whose procedure is not registered or whose footprint cannot be.
+	// ReasonInvalid: a node refuses the transaction because its procedure is not registered or its footprint is invalid.
 	ReasonInvalid = "invalid-transaction"
 )
 
-// ErrUndeclared is what a procedure gets from a Ctx, or comes to in the end, that touches a row which its footprint,
-// said to be exact, does not name.
+// ErrUndeclared is the error of a procedure that accesses a row which its exact footprint does not name. The Ctx
+// returns it, or the transaction fails with it at the end.
 var ErrUndeclared = errors.New("the footprint, said to be exact, does not name the row")
 
-// ErrProcedure is what a transaction of package sqlform comes to that cannot read what the database has answered: its
-// outcome is ReasonProcedure, and not an error of the database.
+// ErrProcedure is the error of a transaction of package sqlform that cannot read the database's answer. Its outcome is
+// ReasonProcedure, not an error of the database.
 var ErrProcedure = errors.New("the answer is not one that the transaction can read")
 
 // ErrNotFound says that there is no such row. Get returns this very value.
 var ErrNotFound = errors.New("there is no such row")
 
-// Ctx is a running procedure's view of the database: the rows as its transaction sees them, its own writes included.
-// Values that Get and Scan return must not be changed; values given to Put belong to the database from then on.
+// Ctx is a running procedure's view of the database: the rows as its transaction sees them, including the transaction's
+// writes. Values that Get and Scan return must not be changed. Values given to Put belong to the database from then on.
 //
-// Any error other than ErrNotFound ends the transaction: the row is not here yet, or the database has failed. The
-// procedure returns it as it is, at once. Put and Delete return nothing: where one fails, all that follows fails with
-// its error.
+// Any error other than ErrNotFound stops the transaction: the row has not arrived yet, or the database has failed. The
+// procedure returns the error unchanged and immediately. Put and Delete return nothing: after a failure of either, all
+// later calls fail with its error.
 type Ctx interface {
 	// Get returns the row's value, or ErrNotFound.
 	Get(k Key) (value []byte, err error)
-	// GetAll returns the values of several rows, in the order of their keys and nil for those that are not there: one
-	// statement, where Get is one for each row.
+	// GetAll returns the values of several rows, in the order of keys, and nil for rows that do not exist. It is a single
+	// statement, while Get needs a statement per row.
 	GetAll(keys []Key) (values [][]byte, err error)
 	// Scan calls f for the rows of a range, in its order, until f returns false. f must not use the Ctx.
 	Scan(r Range, f func(k Key, value []byte) bool) error
@@ -157,7 +160,7 @@ type Ctx interface {
 	Delete(k Key)
 }
 
-// GetEach is a GetAll that gets one row after the other.
+// GetEach implements GetAll with a Get per row.
 func GetEach(c Ctx, keys []Key) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	for i, k := range keys {
@@ -192,8 +195,8 @@ type Row struct {
 // KeyValue returns the key and the value.
 func (r *Row) KeyValue() (Key, []byte) { return r.Key, r.Value }
 
-// ScanRows calls f for those of rows that are in r, in r's order, until f returns false or r's limit is reached. The
-// rows are those of a range that covers r, in the order of keys or in the reverse one; keyValue takes one apart.
+// ScanRows calls f for each of rows that is in r, in r's order, until f returns false or r's limit is reached. rows are
+// the rows of a range that covers r, in ascending or descending key order. keyValue returns the key and value of a row.
 func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(Key, []byte) bool) {
 	next, end, step := 0, len(rows), 1
 	if len(rows) > 1 {
@@ -214,21 +217,21 @@ func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(
 	}
 }
 
-// Procedure is a stored procedure: a deterministic function of its arguments and of what it reads. A database may run
-// it several times for one transaction, the first few with some of the rows missing.
+// Procedure is a stored procedure: a deterministic function of its arguments and its reads. A database may run it
+// several times for a transaction; in the first runs some of the rows may be missing.
 type Procedure struct {
 	ID   ProcID
 	Name string
-	// Declare adds to f what the procedure will touch with args, and says whether that is all: see Footprint. It fails on
-	// malformed arguments.
+	// Declare adds to f the rows that the procedure accesses with args, and sets whether they are all: see Footprint. It
+	// fails on malformed arguments.
 	Declare func(args []byte, f *Footprint) error
 	// Run executes the procedure. An Abort error undoes its writes and becomes the outcome's reason.
 	Run func(c Ctx, args []byte) (result []byte, err error)
 	// ReadOnly promises that Run never writes, and Declare names no Write: engines may answer it from a snapshot.
 	ReadOnly bool
-	// Deletes are the tables that Run may delete rows of. Runs that record a history abort a procedure that deletes
-	// others, since they leave a mark in place of a deleted row, and scan as far as a plain run does only where there are
-	// no marks.
+	// Deletes are the tables from which Run may delete rows. A run that records a history aborts a procedure that deletes
+	// rows of other tables. The reason is that such a run leaves a mark in place of a deleted row. A scan then reaches as
+	// far as in a plain run only where there are no marks.
 	Deletes Tables
 }
 
@@ -245,9 +248,9 @@ func (r *Registry) ReadsOnly(t *Transaction) bool {
 	return true
 }
 
-// Call makes t, whose ID is set, a call of the procedure. It keeps args, which must not change any more: databases hold
-// the transaction for as long as they want, after its client has its outcome, too. It panics when the procedure refuses
-// the arguments: those who make transactions know what they do.
+// Call makes t, whose ID is set, a call of the procedure. It keeps args, which must not change any more: databases may
+// hold the transaction even after its client has its outcome. Call panics if the procedure refuses the arguments, since
+// that is a programming error.
 func (p *Procedure) Call(t *Transaction, args []byte) {
 	t.Proc, t.Args = p.ID, args
 	t.Footprint = Footprint{Accesses: t.Accesses[:0], Ranges: t.Ranges[:0]}
@@ -269,7 +272,7 @@ type Abort string
 
 func (a Abort) Error() string { return string(a) }
 
-// AbortOutcome is the outcome of a transaction whose procedure has returned err.
+// AbortOutcome returns the outcome of a transaction with a procedure that returned err.
 func AbortOutcome(id ID, err error) Outcome {
 	o := Outcome{ID: id, Status: Aborted, Cause: CauseProcedure, Reason: ReasonProcedure}
 	var abort Abort
@@ -319,8 +322,9 @@ func (r *Registry) Lookup(id ProcID) *Procedure {
 
 var errNoKeys = errors.New("the transaction names no key")
 
-// Prepare fills in t.Footprint, unless it was found. It fails for an unknown procedure, malformed arguments, an invalid
-// footprint, or one of a ReadOnly procedure that writes, so that whatever passes can be executed by every replica.
+// Prepare fills in t.Footprint, unless it was found. It fails for an unknown procedure, malformed arguments or an
+// invalid footprint. It also fails if a ReadOnly procedure declares writes. So every replica can execute a transaction
+// that passes.
 func (r *Registry) Prepare(t *Transaction) error {
 	p := r.Lookup(t.Proc)
 	if p == nil {

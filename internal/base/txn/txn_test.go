@@ -73,7 +73,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// row returns a key in one of the groups a, b, ... of one table.
+// row returns a key in the given group (a, b, ...) of a table.
 func row(group string, n byte) Key { return OrderedKey(1, 0, []byte(group), []byte{n}) }
 
 func TestRanges(t *testing.T) {
@@ -219,7 +219,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// oneRow is a Ctx with one row, or one that fails.
+// oneRow is a Ctx with a single row, or with an error.
 type oneRow struct {
 	Ctx
 	key   Key

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// WriteEntry is what a transaction leaves of a row.
+// WriteEntry is the state of a row after a transaction.
 type WriteEntry struct {
 	Key     Key
 	Value   []byte
 	Deleted bool
 }
 
-// Own gives writes their own copies of their values, all in one piece, so that rows do not keep the whole message in
-// memory that the values came in.
+// Own copies the values of writes into a new allocation, so that rows do not keep the whole received message in memory.
 func Own(writes []WriteEntry) {
 	n := 0
 	for i := range writes {
@@ -31,7 +30,7 @@ func Own(writes []WriteEntry) {
 // WriteSet gathers a transaction's writes until it commits, in the order of keys. The zero value is empty.
 type WriteSet struct{ entries []WriteEntry }
 
-// Entries returns the writes, one for each row, in the order of keys. They are valid until the next change.
+// Entries returns the writes, a single entry for each row, in key order. They are valid until the next change.
 func (w *WriteSet) Entries() []WriteEntry { return w.entries }
 
 // Len returns the number of rows written.
@@ -69,7 +68,7 @@ func (w *WriteSet) Put(k Key, value []byte) { w.set(WriteEntry{Key: k, Value: va
 // Delete deletes a row.
 func (w *WriteSet) Delete(k Key) { w.set(WriteEntry{Key: k, Deleted: true}) }
 
-// Get returns what was written under k, or nil.
+// Get returns the write of the row under k, or nil.
 func (w *WriteSet) Get(k Key) *WriteEntry {
 	if at, found := w.search(k); found {
 		return &w.entries[at]
@@ -84,7 +83,7 @@ func (w *WriteSet) in(r *Range) []WriteEntry {
 	return w.entries[from:to]
 }
 
-// Widen returns the range of the database's rows that must be known so that Scan can tell those of r.
+// Widen returns the range of the database's rows that Scan needs to determine the rows of r.
 func (w *WriteSet) Widen(r Range) Range {
 	if r.Limit == 0 || r.Point() {
 		return r
@@ -97,8 +96,8 @@ func (w *WriteSet) Widen(r Range) Range {
 	return r
 }
 
-// Scan calls f for the rows of r, which is no point, as the transaction sees them: with its own writes over the
-// database's rows, for which base calls its f.
+// Scan calls f for the rows of r, which is not a point, as the transaction sees them. It merges the transaction's
+// writes with the database's rows, for which base calls its f.
 func (w *WriteSet) Scan(r Range, base func(r Range, f func(Key, []byte) bool) error, f func(Key, []byte) bool) error {
 	if len(w.entries) == 0 {
 		return base(r, f)
@@ -112,7 +111,8 @@ func (w *WriteSet) Scan(r Range, base func(r Range, f func(Key, []byte) bool) er
 		left--
 		more = f(k, v) && left != 0
 	}
-	// next tells the own writes up to the key k, which the database has, and reports whether one of them has replaced it.
+	// next reports the transaction's writes up to key k of a database row to f, and returns whether a write has replaced
+	// that row.
 	next := func(k Key, all bool) (replaced bool) {
 		for more && len(own) > 0 {
 			e := own[0]

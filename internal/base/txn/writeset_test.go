@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// What a transaction sees of a range is what it would see had its writes been made in the database: in both directions,
-// with every limit, and although it is told no more of the database than the widened range.
+// TestWriteSetScan checks that a transaction sees the same rows of a range as if its writes were already in the
+// database. This holds in both directions and with every limit, although Scan reads only the widened range of the
+// database.
 func TestWriteSetScan(t *testing.T) {
 	group := OrderedKey(1, 7, []byte{1}, nil)
 	key := func(i int) Key { return group + Key(byte(i)) }
@@ -76,7 +77,8 @@ func TestWriteSetScan(t *testing.T) {
 	}
 }
 
-// Writes that own their values keep nothing of what these came in, nor can one value grow into the next.
+// TestOwn checks that writes with copied values keep nothing of the original memory, and that a value cannot grow into
+// the next value.
 func TestOwn(t *testing.T) {
 	message := []byte("onetwo")
 	writes := []WriteEntry{{Key: "a", Value: message[:3]}, {Key: "b", Deleted: true}, {Key: "c", Value: message[3:]}}

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Build tells builds apart: by String, and where that does not say all (uncommitted changes, no version), by the
-// program's own bytes, too. What is kept of one build is not taken for another's.
+// Build identifies the build: by String, and also by the program's bytes where String is not unique (uncommitted
+// changes, no version). Data kept by one build is not used by another.
 var Build = sync.OnceValues(func() (string, error) {
 	v := String()
 	if v != "devel" && !strings.Contains(v, "dirty") {

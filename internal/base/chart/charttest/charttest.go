@@ -16,7 +16,8 @@ import (
 // glyph is about how wide a character is, in CSS pixels.
 const glyph = 0.56 * 13
 
-// Inside looks for strokes and texts beyond the edges of an SVG, and for the words for those who do not see it.
+// Inside checks that no stroke or text of an SVG lies beyond its edges. It also checks that the SVG has a description
+// for blind readers.
 func Inside(t *testing.T, name, svg string) {
 	t.Helper()
 	var width, height float64
@@ -91,7 +92,7 @@ func number(t *testing.T, text string) float64 {
 	return v
 }
 
-// luminance is that of WCAG 2.
+// luminance returns the relative luminance of a colour as defined by WCAG 2.
 func luminance(t *testing.T, hex string) float64 {
 	t.Helper()
 	var c [3]uint8
@@ -111,7 +112,8 @@ func luminance(t *testing.T, hex string) float64 {
 	return l
 }
 
-// Contrast of two colours, #rrggbb, is that of WCAG 2.2, 1.4.3: 4.5 is enough for texts.
+// Contrast returns the contrast ratio of two colours, #rrggbb, as in WCAG 2.2, 1.4.3. A ratio of 4.5 is enough for
+// text.
 func Contrast(t *testing.T, a, b string) float64 {
 	t.Helper()
 	x, y := luminance(t, a), luminance(t, b)

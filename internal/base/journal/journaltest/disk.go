@@ -1,8 +1,8 @@
-// Package journaltest has a disk in memory that fails in the ways of real ones (Pillai et al., All File Systems Are Not
-// Created Equal, OSDI 2014; Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020): what was not
-// synced is lost with the machine, sector by sector; a sync that fails leaves the kernel's memory as if it had not;
-// bits flip, files end early, space runs out, sectors cannot be read. What fails, and when, is the test's to say, or
-// follows from a seed.
+// Package journaltest has an in-memory disk that fails like real disks (Pillai et al., All File Systems Are Not Created
+// Equal, OSDI 2014; Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020). A machine crash loses
+// unsynced data, sector by sector. After a failed sync, the kernel's memory looks as if the sync had succeeded. Bits
+// flip, files are cut short, space runs out, and sectors become unreadable. The test chooses the faults and their
+// times, or derives them from a seed.
 package journaltest
 
 import (
@@ -23,7 +23,7 @@ import (
 // defaultSector is the size of a Disk's sectors unless it says otherwise, in bytes.
 const defaultSector = 512
 
-// Kind is what is asked of a disk.
+// Kind is the kind of a disk operation.
 type Kind string
 
 // The kinds of operations.
@@ -50,18 +50,18 @@ type Op struct {
 
 // Disk is a disk in memory with the kernel's cache in front of it. It implements journal.Disk. The zero value is empty.
 type Disk struct {
-	// Fail, if not nil, is asked before every operation: an error is what comes of it. done is how many bytes of a write
-	// are written all the same.
+	// Fail, if not nil, is called before every operation; the operation returns its error. done is the number of bytes of
+	// a failing write that are written nevertheless.
 	Fail func(Op) (done int, err error)
-	// Sector is what a crash keeps or loses as a whole, in bytes; 0 is 512.
+	// Sector is the unit that a crash keeps or loses as a whole, in bytes; 0 means 512.
 	Sector int
 
 	mu    sync.Mutex
 	files map[string]*file // by the names that the kernel has
-	names map[string]*file // by those that the disk has
+	names map[string]*file // by the names that are on the disk
 }
 
-// file is a file: what the kernel shows, and what the disk has.
+// file holds the contents of a file in the kernel's cache and on the disk.
 type file struct {
 	cache, disk []byte
 	dirty       map[int]bool // sectors of the cache that the kernel still means to write
@@ -121,7 +121,7 @@ func (d *Disk) List(folder string) (names []string, err error) {
 	return names, nil
 }
 
-// Remove implements journal.Disk. Whoever has the file open goes on with it.
+// Remove implements journal.Disk. Processes that have the file open can still use it.
 func (d *Disk) Remove(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,8 +132,8 @@ func (d *Disk) Remove(path string) error {
 	return d.syncFolder(path)
 }
 
-// syncFolder makes the names in the folder of a path those that the disk has. What has failed is done by the next one
-// that does not.
+// syncFolder writes the kernel's names in the folder of a path to the disk. After a failure, the next successful call
+// does so.
 func (d *Disk) syncFolder(path string) error {
 	folder := filepath.Dir(path)
 	if _, err := d.fail(Op{Kind: SyncFolder, File: folder}); err != nil {
@@ -178,7 +178,7 @@ func (d *Disk) Files() []string {
 	return slices.Sorted(maps.Keys(d.files))
 }
 
-// Contents returns what a file holds now.
+// Contents returns the present contents of a file.
 func (d *Disk) Contents(path string) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,7 +196,8 @@ func (d *Disk) Put(path string, contents []byte) {
 	d.names[path] = d.files[path]
 }
 
-// Kill ends the process that has files open: its locks go, and what it has written stays in the kernel's memory.
+// Kill kills the process that has files open. Its locks are released, and its written data stays in the kernel's
+// memory.
 func (d *Disk) Kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -205,9 +206,9 @@ func (d *Disk) Kill() {
 	}
 }
 
-// Crash ends the machine: of each file that has sectors which were not synced, any of them may be on the disk, and the
-// file is any of the sizes between; a name whose folder was not synced since it was made or removed may be there or
-// not. keep decides for each in turn.
+// Crash crashes the machine. Any subset of a file's unsynced sectors may be on the disk, and the file may have any size
+// in between. A name that was created or removed since its folder was synced may exist or not. keep decides each case
+// in turn.
 func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -233,7 +234,7 @@ func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	}
 }
 
-// flush writes a sector of the cache to the disk. What is before it and was never written is zeros there.
+// flush writes a sector of the cache to the disk. Earlier sectors that were never written are zeros there.
 func (f *file) flush(number, sector int) {
 	from, to := number*sector, min((number+1)*sector, len(f.cache))
 	if from >= to {
@@ -310,7 +311,8 @@ func (h *handle) Truncate(size int64) error {
 	return nil
 }
 
-// Sync implements journal.File. One that fails leaves nothing to be written by the next one, which succeeds.
+// Sync implements journal.File. A failing Sync leaves no dirty sectors for the next Sync, which succeeds without
+// writing them.
 func (h *handle) Sync() error {
 	_, err := h.begin(Op{Kind: Sync})
 	defer h.d.mu.Unlock()

@@ -94,6 +94,7 @@ func coordinators(t *geo.Topology) (nodes []geo.NodeID) {
 
 // electionAfter is after how long a silent coordinator is given up, silentAfter after how long another node is.
 func electionAfter(p protocol.Params, longest time.Duration) time.Duration {
+	// One and a half heartbeats tolerate a late one; the two round trips cover a vote request and its answer.
 	return p.Duration("heartbeat")*3/2 + 2*longest
 }
 
@@ -106,14 +107,18 @@ func (c *coordinator) advance() {
 	if c.group == nil {
 		return
 	}
+	// A coordinator of an old term must stop deciding: the leader of the new term may have formed another view.
 	if c.stage != idle && (!c.group.Leading() || c.group.Term() != c.term) {
 		c.stage = idle
 		c.r.env.Mark(coordinatorDeposed)
 	}
+	// Current means that all views of earlier terms are applied here. Before that, latest may be an old view.
 	if c.stage == idle && c.group.Current() && c.group.Term() != c.term {
 		c.term = c.group.Term()
+		// Ballots of a later term exceed all ballots of earlier terms, however many rounds these had.
 		c.ballot = c.term << roundBits
 		for n := range c.heard {
+			// The nodes sent their heartbeats to the predecessor, so their silence here proves nothing.
 			c.heard[n] = c.r.env.Now()
 		}
 		c.collect()
@@ -131,6 +136,7 @@ func (c *coordinator) hear(n geo.NodeID) {
 // done nothing for two of these periods, the other nodes were not silent: this node stood still, or its clock jumped.
 func (c *coordinator) wake() {
 	now := c.r.env.Now()
+	// This node itself stood still: judging the other nodes by its stale clock would exclude all of them.
 	if now-c.awake > 2*(c.timeout/3) {
 		for n := range c.heard {
 			c.heard[n] = now
@@ -155,6 +161,7 @@ func (c *coordinator) collect() {
 			c.heard[n] = now
 		}
 	}
+	// A new round needs a new ballot: answers to the last round may still arrive, with older states.
 	c.ballot++
 	c.vain++
 	c.r.env.Mark(statesCollected)
@@ -168,6 +175,7 @@ func (c *coordinator) collect() {
 
 // state takes a node's answer to Collect.
 func (c *coordinator) state(from geo.NodeID, m *State) {
+	// States of an earlier ballot do not include a promise to ignore the ballots in between.
 	if c.stage == collecting && m.Ballot == c.ballot {
 		c.states[from] = m
 		c.form()
@@ -191,6 +199,8 @@ func (c *coordinator) next() *View {
 	for n := range geo.NodeID(len(c.states)) {
 		s, member := c.states[n], c.latest.has(n)
 		if s == nil {
+			// A member that may still run could have voted for an epoch that the old coordinator committed. Only silence permits
+			// a view without it.
 			if member && !c.silent(n) {
 				c.r.env.Mark(memberAwaited)
 				return nil
@@ -198,24 +208,30 @@ func (c *coordinator) next() *View {
 			continue
 		}
 		v.Members = append(v.Members, n)
+		// The predecessor of a new incarnation voted, and its copy is lost: this node cannot confirm the vote.
 		if member && c.lost(n) {
 			c.r.env.Mark(voteNotCounted)
 			member = false
 		}
 		voted := s.Epoch
+		// A vote for an epoch before the view says nothing about the view's epochs.
 		if voted < c.latest.First {
 			voted = c.latest.Committed // it has voted for none of the view's epochs
 		}
+		// The old coordinator commits an epoch only with the votes of all members. So the smallest vote bounds every commit
+		// that it may have announced.
 		if member && (first || voted < v.Committed) {
 			v.Committed, first = voted, false
 		}
 	}
 	for _, n := range v.Members {
+		// Such a node lacks commits or has an incomplete copy, so it receives rows before it may serve them.
 		if s := c.states[n]; s.Base == 0 || s.Epoch != v.Committed && s.Base != v.Committed {
 			c.r.env.Mark(stateLacking)
 			v.Joining = append(v.Joining, n)
 		}
 	}
+	// Without any member of the last view the committed epoch is unknown, and a view without f+1 copies could lose it.
 	if first || !c.covers(v) {
 		return nil
 	}
@@ -245,6 +261,7 @@ func (c *coordinator) covered(v *View, joining bool) bool {
 				continue
 			}
 			complete = complete || !v.joins(m)
+			// Copies count by region, since a fault takes a whole region (section 3.3).
 			if region := t.RegionOf(m); !regions[region] {
 				regions[region] = true
 				held++
@@ -260,8 +277,10 @@ func (c *coordinator) covered(v *View, joining bool) bool {
 // propose asks the group to agree on a view. The view's first epoch is an epoch that no node can have started.
 func (c *coordinator) propose(v *View) {
 	v.Incarnations = c.r.incarnationsOf(v.Members)
+	// Skip one epoch: the old coordinator may have announced epoch Committed+1, and some members may run it already.
 	v.First = max(v.Committed+1, c.latest.First) + 1
 	v.Aborted = append(slices.Clone(c.latest.Aborted), v.First-1)
+	// The list stays bounded. A node that was disconnected for longer reports its clients an unknown outcome.
 	if n := len(v.Aborted); n > maxAborted {
 		v.Aborted = v.Aborted[n-maxAborted:]
 	}
@@ -277,15 +296,18 @@ func (c *coordinator) apply(entry []byte) {
 		return
 	}
 	c.latest = v
+	// Another coordinator proposed this view, or an earlier round of this one did: its author announces it.
 	if c.stage != proposing || v.Ballot != c.ballot {
 		c.r.env.Mark(viewOfAnother)
 		return
 	}
+	// All nodes receive the view, so that excluded nodes stop serving and ask to join.
 	for n := range geo.NodeID(len(c.states)) {
 		c.r.send(n, v)
 	}
 	clear(c.ready)
 	c.begin(v.First)
+	// A member lost its state while the group agreed on the view, so the view counts a copy that no longer exists.
 	if slices.ContainsFunc(v.Members, c.lost) {
 		c.collect()
 	}
@@ -308,6 +330,7 @@ func (c *coordinator) begin(epoch uint64) {
 
 // expire stops an epoch.
 func (c *coordinator) expire(epoch uint64) {
+	// The timer belongs to an epoch that a new view or an earlier stop has replaced.
 	if c.stage != executing || c.epoch != epoch {
 		return
 	}
@@ -320,11 +343,13 @@ func (c *coordinator) expire(epoch uint64) {
 
 // vote takes a member's vote to commit an epoch.
 func (c *coordinator) vote(from geo.NodeID, m *Vote) {
+	// Each member counts once, and a vote under another ballot may come from a node that has promised a newer coordinator.
 	if c.stage != voting || m.Turn != (Turn{c.ballot, c.epoch}) || c.votes[from] {
 		return
 	}
 	c.votes[from] = true
 	c.voted++
+	// Every member must vote: a copy that commits without all writes would differ from the other copies.
 	if c.voted == len(c.latest.Members) || c.r.mistake == ownRegion && c.ownRegionVoted() {
 		c.decide()
 	}
@@ -336,6 +361,7 @@ func (c *coordinator) vote(from geo.NodeID, m *Vote) {
 func (c *coordinator) decide() {
 	c.vain = 0
 	change := slices.Contains(c.joining, true) || len(c.latest.Joining) > 0
+	// While joined members still wait for rows, further changes of the view would restart their transfer.
 	if change && !slices.ContainsFunc(c.latest.Joining, c.lacksRows) {
 		c.ballot++
 		v := &View{Ballot: c.ballot, Committed: c.epoch}
@@ -369,6 +395,7 @@ func (c *coordinator) ownRegionVoted() bool {
 
 // alive takes a node's heartbeat. One that knows that it is outside of the view joins with the next.
 func (c *coordinator) alive(from geo.NodeID, m *Alive) {
+	// A heartbeat of an older ballot may be from before this view, in which the sender is a member.
 	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot && !c.latest.has(from) {
 		c.joining[from] = true
 		c.r.env.Mark(nodeReturns)
@@ -377,14 +404,18 @@ func (c *coordinator) alive(from geo.NodeID, m *Alive) {
 
 // watch looks for silent members. If a silent member has not voted, the new view without it aborts the epoch.
 func (c *coordinator) watch(term uint64) {
+	// A timer of an earlier term must not run next to the timer of this term.
 	if c.stage == idle || c.term != term {
 		return
 	}
 	c.wake()
+	// Three looks in a timeout bound the detection delay to four thirds of it.
 	c.r.env.After(c.timeout/3, protocol.Timer{Kind: watchTimer, Arg: term})
 	switch {
+	// A silent member may have become silent for long enough since the last state arrived.
 	case c.stage == collecting:
 		c.form()
+	// While a proposal is with the group, a new ballot could not undo it. Wait for its outcome.
 	case c.stage != proposing && (slices.ContainsFunc(c.latest.Members, c.silent) || c.r.env.Buggify(impatient)):
 		c.r.env.Mark(memberSilent)
 		c.collect()

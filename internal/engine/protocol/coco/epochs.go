@@ -72,9 +72,13 @@ func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys
 // epoch is from a node whose epoch was aborted.
 func (r *Replica) receive(from geo.NodeID, m epochal) {
 	switch {
+	// The sender has entered an epoch that this node enters once the coordinator's Start arrives. Dropping the message
+	// would lose a write or a lock.
 	case m.epoch() > r.epoch:
 		r.env.Mark(messageHeld)
 		r.held = append(r.held, envelope{from, m})
+	// A message of an earlier epoch is dropped: that epoch was aborted or closed at its sender, and its locks and writes
+	// are discarded.
 	case m.epoch() == r.epoch && r.phase != outside:
 		r.deliver(from, m)
 	}
@@ -102,6 +106,7 @@ func (r *Replica) deliver(from geo.NodeID, m epochal) {
 	case *Unlock:
 		r.rows.unlock(run{from, m.Run})
 	case *Done:
+		// Count each member once, so that a repeated Done cannot stand for a member that still executes.
 		if !r.done[from] {
 			r.done[from] = true
 			r.doneBy++
@@ -114,15 +119,19 @@ func (r *Replica) deliver(from geo.NodeID, m epochal) {
 // current reports whether a message of the coordinator about an epoch is valid: its ballot is the view's, and no higher
 // ballot is known.
 func (r *Replica) current(t Turn) bool {
+	// A node that has promised a higher ballot must not follow the old coordinator, whose decision the new one may not
+	// know.
 	return r.phase != outside && t.Ballot == r.ballot && t.Ballot == r.view.Ballot
 }
 
 // start commits the running epoch, for which this node has voted, and starts the next epoch.
 func (r *Replica) start(m *Start) {
+	// Only the next epoch follows the running one: skipping an epoch would commit one for which this node has not voted.
 	if !r.current(m.Turn) || m.Epoch != r.epoch+1 {
 		return
 	}
 	r.conclude()
+	// A committed epoch shows progress, so earlier failed rounds no longer lengthen the timeouts.
 	r.coordination.vain = 0
 	r.lasted = r.env.Now() - r.began
 	r.run(m.Epoch)
@@ -131,10 +140,12 @@ func (r *Replica) start(m *Start) {
 // conclude commits the running epoch, for which this node has voted.
 func (r *Replica) conclude() {
 	r.rows.commit()
+	// A node that still waits for rows holds an incomplete state and must not offer it to a new coordinator as its base.
 	if len(r.awaiting) == 0 {
 		r.base = r.epoch
 	}
 	r.counters.epochs++
+	// Clients receive answers only now: before the commit of the epoch, any transaction of it may still be aborted.
 	r.answer()
 }
 
@@ -143,6 +154,7 @@ func (r *Replica) run(epoch uint64) {
 	r.epoch, r.phase, r.doneBy, r.began = epoch, running, 0, r.env.Now()
 	clear(r.done)
 	held := r.held
+	// receive appends messages of later epochs to held again, so the loop must run over the old slice.
 	r.held = nil
 	for _, e := range held {
 		r.receive(e.from, e.m)
@@ -156,6 +168,7 @@ func (r *Replica) run(epoch uint64) {
 
 // stop lets no further transaction begin in the epoch.
 func (r *Replica) stop(m *Stop) {
+	// A repeated Stop must not move a drained node back to draining: it would send Done twice.
 	if r.current(m.Turn) && m.Epoch == r.epoch && r.phase == running {
 		r.phase = draining
 	}
@@ -164,6 +177,7 @@ func (r *Replica) stop(m *Stop) {
 // drain notifies the other nodes when the epoch's transactions have finished here, and the coordinator when they have
 // finished everywhere. Since links keep the order of messages, all of this node's writes have arrived by then.
 func (r *Replica) drain() {
+	// Links keep order, so Done arrives after every write that this node sent in the epoch (section 3).
 	if r.phase == draining && len(r.txns.running) == 0 && !r.missed {
 		r.phase = drained
 		done := &Done{r.epoch}
@@ -171,9 +185,12 @@ func (r *Replica) drain() {
 			r.send(n, done)
 		}
 	}
+	// One vote for each epoch and ballot. After a promise to a higher ballot a vote must not count for the old coordinator.
 	if r.phase != drained || r.voted == r.epoch || r.ballot != r.view.Ballot {
 		return
 	}
+	// A vote promises that this copy can commit: it has its rows, and Done from every member shows that all writes have
+	// arrived.
 	if (len(r.awaiting) == 0 || r.late) && (r.doneBy == len(r.view.Members) || r.mistake == undrained) {
 		r.voted = r.epoch
 		r.send(r.epochs.coordinator, &Vote{Turn{r.ballot, r.epoch}})
@@ -182,16 +199,19 @@ func (r *Replica) drain() {
 
 // collect takes part in a new ballot, and no longer in earlier ballots.
 func (r *Replica) collect(from geo.NodeID, m *Collect) {
+	// This node has promised a higher ballot: an answer could let two coordinators decide the same epoch.
 	if m.Ballot < r.ballot {
 		r.env.Mark(collectOutbid)
 		return
 	}
 	r.ballot, r.epochs.coordinator = m.Ballot, from
+	// voted and base show the coordinator which epoch may have committed and which nodes can serve rows.
 	r.send(from, &State{Turn{m.Ballot, r.voted}, r.base})
 }
 
 // enter takes a view that was agreed on: the running epoch ends as it says.
 func (r *Replica) enter(from geo.NodeID, v *View) {
+	// A view of a lower ballot is outdated, and entering the same view twice would restart its first epoch.
 	if v.Ballot < r.ballot || v.Ballot == r.view.Ballot {
 		return
 	}
@@ -199,10 +219,12 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	member, joins := v.has(r.self) && v.incarnation(r.self) == r.incarnation(), v.joins(r.self)
 	if r.phase != outside {
 		r.env.Mark(settled)
+		// Close the old epoch before the view changes: settle judges it by the votes and rows of the old view.
 		r.settle(v)
 	}
 	r.view = v
 	clear(r.awaiting)
+	// Transfers of the old view carry rows as of its epochs; the new view starts from another committed epoch.
 	r.cancelTransfers()
 	if !member {
 		if r.phase != outside {
@@ -220,11 +242,15 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 		}
 	}
 	switch {
+	// Members with rows serve the joining members, and keep their own base.
 	case !joins:
 		r.bring()
+	// A new incarnation lost its state, so its base is void, and it fetches rows in pieces while epochs continue.
 	case r.incarnation() > 0:
 		r.base = 0
 		r.awaitTransfers()
+	// A node that was omitted from a view may lack commits of the epochs it missed: its base is void until all rows have
+	// arrived.
 	default:
 		r.base = 0
 	}
@@ -236,8 +262,10 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 func (r *Replica) settle(v *View) {
 	_, aborted := slices.BinarySearch(v.Aborted, r.epoch)
 	switch {
+	// The view commits this epoch. This node voted for it, so all writes of the epoch have arrived here.
 	case r.epoch == v.Committed && r.voted == r.epoch:
 		r.conclude()
+	// The view aborts this epoch. Its writes lie above the store, so discarding them restores the last committed state.
 	case r.epoch > v.Committed || aborted:
 		r.aborted = r.epoch
 		r.counters.abortedEpochs++
@@ -246,13 +274,19 @@ func (r *Replica) settle(v *View) {
 			r.rows.commit()
 		}
 		r.abandon(txn.Aborted, txn.CauseConflict, ReasonEpochAborted)
+	// The view lists the last aborted epochs only. This epoch is older, so its outcome is unknown here, and clients must
+	// not receive a guess.
 	case len(v.Aborted) == maxAborted && r.epoch < v.Aborted[0]:
 		r.abandon(txn.Unknown, txn.CauseNode, ReasonForgotten)
+	// The epoch is older than the last committed epoch and not aborted, so it committed.
 	case r.voted == r.epoch:
 		r.conclude()
+	// The epoch committed without this node's vote: clients receive their answers, but the rows here may lack writes and
+	// are replaced.
 	default:
 		r.answer()
 	}
+	// Locks and uncommitted writes of the closed epoch must not reach the next one, whose logical times restart.
 	r.rows.forget()
 }
 
@@ -260,9 +294,11 @@ func (r *Replica) settle(v *View) {
 // the node has the same state as the other nodes.
 func (r *Replica) join(m *Snapshot) {
 	first, awaited := r.awaiting[m.Shard]
+	// A late piece of an earlier view, or a repeated one, would overwrite newer rows.
 	if !awaited {
 		return
 	}
+	// The old rows of the shard go first: a row that was deleted since is not in the snapshot and would survive.
 	if first {
 		r.rows.drop(&r.layout, m.Shard)
 	}
@@ -279,6 +315,8 @@ func (r *Replica) complete() {
 	if len(r.awaiting) > 0 {
 		return
 	}
+	// The transferred rows are as of the commit before the view. Epochs that this node executed meanwhile are committed on
+	// top of them.
 	if r.base = r.view.Committed; r.epoch > r.view.First {
 		r.base = r.epoch - 1
 	}
@@ -288,6 +326,7 @@ func (r *Replica) complete() {
 // choose returns the primary of a shard in the view: the first member that holds the shard and has its rows.
 func (r *Replica) choose(shard int) geo.NodeID {
 	for _, n := range r.layout.Group(shard).Members {
+		// A joining member has incomplete rows, so it cannot validate or lock for others.
 		if r.view.has(n) && !r.view.joins(n) {
 			return n
 		}
@@ -298,14 +337,17 @@ func (r *Replica) choose(shard int) geo.NodeID {
 // bring sends joining nodes the rows of the shards for which this node is the primary.
 func (r *Replica) bring() {
 	for shard, primary := range r.primaries {
+		// Exactly one member sends each shard. All members have the same committed rows, so the primary suffices.
 		if primary != r.self {
 			continue
 		}
 		var pieces [][]SnapshotRow
 		for _, n := range r.view.Joining {
+			// New incarnations fetch their rows by the transfer protocol below, which limits the load on the primary.
 			if !r.holds[n][shard] || r.view.incarnation(n) > 0 {
 				continue
 			}
+			// All members that join at this view receive the same snapshot, so it is built once.
 			if pieces == nil {
 				pieces = r.rows.snapshot(&r.layout, shard, r.snapshotBytes)
 			}

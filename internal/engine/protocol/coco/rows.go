@@ -74,6 +74,7 @@ func (e *rows) touch(k txn.Key) *row {
 	if w != nil {
 		return w
 	}
+	// The key may point into a message's buffer, which the entry would keep alive for the whole epoch.
 	k = txn.Key(strings.Clone(string(k))) // which may be a part of a message
 	w = &row{WriteEntry: txn.WriteEntry{Key: k}}
 	if k.Ordered() {
@@ -87,6 +88,7 @@ func (e *rows) touch(k txn.Key) *row {
 
 // Get implements store.Reader. The version is the row's time in this epoch.
 func (e *rows) Get(k txn.Key) (store.Record, bool) {
+	// wts 0 means that the epoch has read or locked the row but not written it: its value is in the store.
 	if w := e.find(k); w != nil && w.wts > 0 {
 		return store.Record{Value: w.Value, Version: w.wts, Writer: w.writer}, !w.Deleted
 	}
@@ -103,6 +105,7 @@ type found struct {
 func (e *rows) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	var above []*row
 	e.ordered.Ascend(r.From, func(k txn.Key, w *row) bool {
+		// A deleted row stays in the list, since it hides the row of the store.
 		if k < r.To && w.wts > 0 {
 			above = append(above, w)
 		}
@@ -114,10 +117,12 @@ func (e *rows) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	}
 	base := r
 	if base.Limit > 0 {
+		// Each row above the store can hide a row of the store, so the scan reads that number of rows more.
 		base.Limit += len(above) // as many may be hidden
 	}
 	var all []found
 	e.store.Scan(base, func(k txn.Key, rec store.Record) bool {
+		// A row that the epoch wrote or deleted replaces the stored version.
 		if w := e.find(k); w == nil || w.wts == 0 {
 			all = append(all, found{k, rec})
 		}
@@ -132,6 +137,7 @@ func (e *rows) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	if r.Reverse {
 		slices.Reverse(all)
 	}
+	// Apply the limit after merging: before that, rows of the epoch could still sort in front.
 	if r.Limit > 0 && len(all) > r.Limit {
 		all = all[:r.Limit]
 	}
@@ -169,9 +175,11 @@ func (e *rows) read(ranges []txn.Range) (rows []raftgroup.Found, versions []uint
 
 // readUntil returns the time up to which a row was read, by itself or in a scan.
 func (e *rows) readUntil(w *row) uint64 {
+	// A version is read at its own time at the earliest, even if no validation has extended it.
 	rts := max(w.rts, w.wts)
 	if w.Key.Ordered() {
 		for i := range e.scans[w.Key.Unit()] {
+			// A scan reads the gap as well: a new row in it must be later than the scan.
 			if s := &e.scans[w.Key.Unit()][i]; s.Contains(w.Key) {
 				rts = max(rts, s.rts)
 			}
@@ -188,8 +196,11 @@ func (e *rows) lock(x run, keys []Expected) (verdict Verdict, least uint64) {
 		k := &keys[i]
 		w := e.touch(k.Key)
 		switch {
+		// Locks never wait, so two transactions cannot deadlock.
 		case w.locked.number != 0 && w.locked != x:
 			verdict = LockHeld
+		// The run has read this version before the lock. Another version means that the read is outdated and validation would
+		// fail anyway.
 		case k.Known && w.wts != k.Version && e.mistake != unchecked:
 			verdict = WriteChanged
 		default:
@@ -197,9 +208,11 @@ func (e *rows) lock(x run, keys []Expected) (verdict Verdict, least uint64) {
 				w.locked = x
 				e.locks[x] = append(e.locks[x], w)
 			}
+			// A write must be later than every read of the old version: in TicToc's order the readers come first.
 			least = max(least, e.readUntil(w)+1)
 			continue
 		}
+		// All or none: a run that keeps some locks while it backs off would abort other runs in vain.
 		e.unlock(x)
 		return verdict, 0
 	}
@@ -221,6 +234,7 @@ func (e *rows) validate(x run, at uint64, points []Expected, ranges []ExpectedRa
 		p := &points[i]
 		w := e.find(p.Key)
 		switch {
+		// The row is absent now as when it was read, and no run of this epoch has touched it.
 		case w == nil && p.Version == 0:
 		case w == nil || w.wts != p.Version:
 			return ReadChanged
@@ -233,10 +247,12 @@ func (e *rows) validate(x run, at uint64, points []Expected, ranges []ExpectedRa
 			return v
 		}
 	}
+	// The physical clock compares versions and locks only, as in Silo. The logical clock extends read times, as in TicToc.
 	if !e.logical || e.mistake == unextended {
 		return Valid
 	}
 	for i := range points {
+		// Record the time of this read, so that a later lock chooses a write time after it.
 		if w := e.touch(points[i].Key); at > w.rts {
 			w.rts = at
 		}
@@ -252,6 +268,7 @@ func (e *rows) blocked(x run, w *row, at uint64) bool {
 	if e.mistake == unextended {
 		return false
 	}
+	// A lock holder will write after readUntil. If that time may be at or before at, the read would miss its write.
 	return w.locked.number != 0 && w.locked != x && (!e.logical || e.readUntil(w) < at)
 }
 
@@ -273,11 +290,13 @@ func (e *rows) validateRange(x run, at uint64, r *ExpectedRange) Verdict {
 		}
 		return same
 	})
+	// A missing row at the end is a phantom as well as a new row.
 	if !same || len(left) > 0 {
 		return ReadChanged
 	}
 	seen, verdict := r.seen(), Valid
 	e.ordered.Ascend(seen.From, func(k txn.Key, w *row) bool {
+		// The lock holder may insert or delete the row before the time of the scan, which would then miss it.
 		if k < seen.To && e.blocked(x, w, at) {
 			verdict = ReadLocked
 		}
@@ -291,6 +310,7 @@ func (e *rows) extend(r txn.Range, at uint64) {
 	unit := r.From.Unit()
 	all := e.scans[unit]
 	for i := range all {
+		// A scan inside a recorded scan that is valid for longer adds nothing; this bounds the list.
 		if all[i].From <= r.From && r.To <= all[i].To && (all[i].rts >= at || all[i].Range == r) {
 			all[i].rts = max(all[i].rts, at)
 			return
@@ -304,6 +324,8 @@ func (e *rows) extend(r txn.Range, at uint64) {
 func (e *rows) write(x run, writer txn.ID, at uint64, writes []txn.WriteEntry) {
 	for i := range writes {
 		w := e.touch(writes[i].Key)
+		// Writes of one row may arrive in another order than their times. The latest time wins on every copy (Thomas write
+		// rule).
 		if at > w.wts || e.mistake == arrival {
 			w.Value, w.Deleted, w.writer, w.wts = writes[i].Value, writes[i].Deleted, writer, at
 		}
@@ -319,6 +341,7 @@ func (e *rows) dirty() bool {
 // commit applies the epoch's writes to the store.
 func (e *rows) commit() {
 	for _, w := range e.order {
+		// Rows written since the transfer began are newer than the transferred rows, which must not replace them.
 		if w.wts > 0 && e.newer != nil {
 			e.newer[w.Key] = true
 		}
@@ -327,6 +350,7 @@ func (e *rows) commit() {
 		case w.Deleted:
 			e.store.Delete(w.Key)
 		default:
+			// The value may be part of a message that other entries share, so the store keeps its own copy.
 			e.store.Put(w.Key, slices.Clone(w.Value), w.writer)
 		}
 	}
