@@ -109,7 +109,7 @@ func TestUnhitMarksAreNamed(t *testing.T) {
 	}
 }
 
-// docs/correctness.md has the table of the existing marks. geobench explore --marks prints it.
+// docs/correctness.md has the table of the existing marks. geobench explore --probes prints it.
 func TestMarksAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/correctness.md")
 	if err != nil {

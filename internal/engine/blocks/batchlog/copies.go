@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// CopiesParameter is the parameter of engines whose batches may need proof.
+// CopiesParameter is the parameter of engines whose batches may need a proof of availability.
 var CopiesParameter = protocol.Parameter{
 	Name: "batchCopies", Default: "1", Integer: true, MinInt: 1, MaxInt: 3,
 	Doc: "How many regions must hold a batch's data, for each partition that it touches, before the batch gets a place in the log; the region of the node that " +
@@ -28,9 +28,9 @@ func CheckCopies(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 	return nil
 }
 
-// Bear is what a database with so many copies survives that otherwise, without what is on its way, survives s: with
-// more than one it loses nothing that is on its way, as long as one region is left that holds it, and enough regions
-// for batches to come.
+// Bear returns the tolerance of a database whose batches have the given number of copies; s is the tolerance apart from
+// transactions in flight. With more than one copy the database loses no transaction in flight. This holds as long as
+// one region that has the batch survives, and enough regions are left to receive new batches.
 func Bear(s protocol.Tolerance, t *geo.Topology, copies int) protocol.Tolerance {
 	if copies > 1 {
 		s.InFlight = true
@@ -41,9 +41,9 @@ func Bear(s protocol.Tolerance, t *geo.Topology, copies int) protocol.Tolerance 
 	return s
 }
 
-// Settles is how long after the loss of regions the log's readers may need for what those have left behind: for the
-// abandonment of batches without a place, and, of those that have one, until all other readers of a partition have been
-// asked for the data.
+// Settles returns the time that the log's readers may need after a loss of regions to settle the batches of those
+// regions. Batches without a position must be abandoned. For batches with a position, all other readers of a partition
+// must have been asked for the data.
 func Settles(t *geo.Topology, p protocol.Params) (d time.Duration) {
 	d = 2 * abandonedAfter
 	if Copies(p) > 1 {
@@ -52,9 +52,10 @@ func Settles(t *geo.Topology, p protocol.Params) (d time.Duration) {
 	return d
 }
 
-// PlaceLaw is how long after a sequencer in region c has sent a batch's data and the request for its place the leader
-// of the log knows both, in region l: of so many regions as batches need copies, with c, the data has come to the
-// readers and word of that to the leader. Inside the leader's region it takes ask to ask it.
+// PlaceLaw returns the time from when a sequencer in region c sends a batch's data and position request until the
+// leader in region l can order the batch. By then the readers of as many regions as the batch needs copies, including
+// c, have received the data, and the leader has been notified. Inside the leader's region a request to the leader takes
+// ask.
 func PlaceLaw(t *geo.Topology, copies int, c, l geo.Region, ask time.Duration) time.Duration {
 	proofs := []time.Duration{ask}
 	for r := range t.Regions {

@@ -1,18 +1,19 @@
 // Package batchlog puts the batches of many sequencers into one order, as Calvin does (Thomson et al., SIGMOD 2012,
-// section 3.2): a replicated log holds the names of batches, while their data travels from the sequencers straight to
-// those who read them, who wait until they have both.
+// section 3.2). A replicated log holds the names of batches, while the sequencers send the data directly to the
+// readers. A reader waits until it has both.
 //
-// A sequencer may be lost after it has sent a batch's data and before the log has its name. Readers who have waited for
-// its place for long can have the batch made void: the log then says that it has none and never will. A sequencer that
-// was merely cut off learns that from the log, too, and puts the transactions into a new batch.
+// A sequencer may be lost after it has sent a batch's data and before the log has the batch's name. Readers that have
+// waited too long for the position can have the batch made void: the log then says that the batch has no position and
+// never will. A sequencer that was only disconnected learns this from the log, too, and puts the transactions into a
+// new batch.
 //
-// A node may be a sequencer of the log, which asks its leader for positions, a member, which keeps it (member.go), a
-// reader, which takes the batches in their order (reader.go), or all of these. A database may have several logs, told
-// apart by a number.
+// A node may be a sequencer of the log, which asks its leader for positions, a member, which stores it (member.go), a
+// reader, which takes the batches in log order (reader.go), or all of these. A database may have several logs,
+// distinguished by a number.
 //
-// A batch that has its place, and whose data is lost with its sequencer before it has reached every reader, stops those
-// who lack it. With Config.Copies a batch gets no place before so many regions hold its data, and readers who lack it
-// fetch it from one of them (proof.go).
+// A batch may have a position although its data was lost with its sequencer before it reached every reader. Readers
+// without the data then stop. With Config.Copies a batch gets no position before that number of regions hold its data.
+// Readers without the data fetch it from one of these regions (proof.go).
 package batchlog
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Config describes a log as one node sees it.
+// Config describes a log from the point of view of one node.
 type Config struct {
 	// Log is its number.
 	Log  uint64
@@ -33,33 +34,34 @@ type Config struct {
 	Nodes int
 	// Members keep the log, the first leader first.
 	Members []geo.NodeID
-	// Audience are the nodes that are told positions: all readers and sequencers.
+	// Audience lists the nodes that receive positions: all readers and sequencers.
 	Audience []geo.NodeID
 	Env      protocol.Env
 	// OrderTimer and GroupTimer are the kinds of the log's timers: the owner's Fire hands those to Log.Fire.
 	OrderTimer, GroupTimer uint8
 	// Advance is called when positions have become known.
 	Advance func()
-	// Settled, if not nil, is told in the order of numbers what became of this node's batches: they have a place, or never
-	// will.
+	// Settled, if not nil, is called for this node's batches in the order of their numbers. It reports whether the batch
+	// has a position or never will (void).
 	Settled func(number uint64, void bool)
 
-	// Copies is how many regions must hold the data of a batch for each group that reads it before the batch gets its
-	// place; the sequencer's region counts as one. 0 and 1 ask for no proof. With more, Readers are the nodes of each
-	// group, Region says where a node is, ProofTimer is another kind of timer, and Kept, if not nil, is told that all
-	// readers have read the log up to a position.
+	// Copies is the number of regions that must hold the data of a batch, for each group that reads it, before the batch
+	// gets its position. The sequencer's region counts. 0 and 1 ask for no proof. With more copies, Readers lists the
+	// nodes of each group, Region returns a node's region, and ProofTimer is a further kind of timer. Kept, if not nil, is
+	// called with the position up to which all readers have read the log.
 	Copies     int
 	Readers    [][]geo.NodeID
 	Region     func(geo.NodeID) geo.Region
 	ProofTimer uint8
 	Kept       func(position uint64)
 
-	// Streams is how many other orders this log takes over: see stream.go. Led, if not nil, is called when this node
-	// begins to lead.
+	// Streams is the number of other orders that this log includes: see stream.go. Led, if not nil, is called when this
+	// node becomes the leader.
 	Streams int
 	Led     func()
 
-	// Incarnation of Self: see protocol.Config. JoinTimer is another kind of timer, for those that are not the first.
+	// Incarnation is the incarnation of Self: see protocol.Config. JoinTimer is a further kind of timer, for incarnations
+	// after the first.
 	Incarnation uint32
 	JoinTimer   uint8
 	// Marks, if not nil, reports whether a new incarnation may ask for its mark by now.
@@ -74,21 +76,22 @@ type Log struct {
 	// leader, as far as known, and its term: 0 before any leader has spoken.
 	leader geo.NodeID
 	term   uint64
-	// unordered are this node's requests whose batches have no position yet, ascending.
+	// unordered holds this node's requests whose batches have no position yet, ascending.
 	unordered []Request
 
 	// entries are those known from position on, the next to read.
 	entries  queue.Queue[Ordered]
 	position uint64
-	// settled[s] is the last batch of sequencer s that the known entries place or make void; those of streams follow.
+	// settled[s] is the last batch of sequencer s that the known entries place or make void. The elements after the
+	// sequencers belong to streams.
 	settled []uint64
 	// asked is the term in which missing positions were last asked for.
 	asked   uint64
 	fetches int64
 	// holder is nil where batches need no proof.
 	holder *holder
-	// last is the last batch that this node has asked a place for. sent are, at a new incarnation, the batches of each
-	// sequencer that went to its predecessor, unheard where the sequencer has not told.
+	// last is the last batch for which this node has requested a position. At a new incarnation, sent holds the last batch
+	// of each sequencer that went to the predecessor, or unheard if the sequencer has not answered.
 	last uint64
 	sent []uint64
 	// started says that the node knows its position, and entered that it may ask for places: see rejoin.go.
@@ -99,7 +102,7 @@ type Log struct {
 func New(c Config) *Log {
 	l := &Log{c: c, leader: c.Members[0], settled: make([]uint64, c.Nodes+c.Streams), started: c.Incarnation == 0, entered: c.Incarnation == 0}
 	if len(c.Members) == 1 {
-		l.term = 1 // the only one that there will ever be
+		l.term = 1 // a group of one member never has another term
 	}
 	if c.Copies > 1 {
 		l.holder = newHolder(l)
@@ -118,7 +121,7 @@ func New(c Config) *Log {
 // Leading reports whether this node leads the log.
 func (l *Log) Leading() bool { return l.member != nil && l.member.group.Leading() }
 
-// Start begins a member's work, and that of a new incarnation.
+// Start starts the timers of a member and the rejoin of a new incarnation.
 func (l *Log) Start() {
 	if l.member != nil {
 		l.member.group.Start()
@@ -140,8 +143,8 @@ func (l *Log) ask(requests []Request) {
 	}
 }
 
-// Void asks for batches to be made void that have had no place for long, each along with those of its sequencer before
-// it. The request is lost if there is no leader, so it should be repeated.
+// Void asks the leader to make batches void that have waited too long for a position. Each batch is made void along
+// with the earlier batches of its sequencer. The request is lost if there is no leader, so it should be repeated.
 func (l *Log) Void(batches []BatchID) {
 	if l.leader == l.c.Self {
 		l.member.void(batches)
@@ -153,7 +156,7 @@ func (l *Log) Void(batches []BatchID) {
 // Settled returns the last batch of a sequencer that has a place or is void, as far as known; 0 for none.
 func (l *Log) Settled(sequencer geo.NodeID) uint64 { return l.settled[sequencer] }
 
-// Receive takes a message of this log, one of this package's or its group's.
+// Receive handles a message of this log: one of this package's or its consensus group's messages.
 func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *OrderRequest:
@@ -192,7 +195,7 @@ func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// Fire takes one of the log's timers.
+// Fire handles one of the log's timers.
 func (l *Log) Fire(t protocol.Timer) {
 	switch t.Kind {
 	case l.c.OrderTimer:
@@ -230,8 +233,8 @@ func (l *Log) Term() uint64 { return l.term }
 // Fetches counts how often the node has asked for positions that it missed.
 func (l *Log) Fetches() int64 { return l.fetches }
 
-// follow learns who leads the log. A new leader may not have heard of this node's requests, or its predecessor may have
-// lost them, so they are asked again, in order; the log drops those that come twice.
+// follow records the leader of the log. A new leader may not have received this node's requests, or its predecessor may
+// have lost them. So the node repeats them in order; the log drops duplicates.
 func (l *Log) follow(leader geo.NodeID, term uint64) {
 	if term <= l.term {
 		return
@@ -246,8 +249,8 @@ func (l *Log) follow(leader geo.NodeID, term uint64) {
 	}
 }
 
-// settle learns that one of the node's batches has its place in the log, or that it and all before it that have none
-// never will.
+// settle records that one of the node's batches has its position in the log. If void is set, this batch and all earlier
+// ones without a position never get one.
 func (l *Log) settle(number uint64, void bool) {
 	kept := l.unordered[:0]
 	for _, q := range l.unordered {
@@ -263,14 +266,14 @@ func (l *Log) settle(number uint64, void bool) {
 	l.unordered = kept
 }
 
-// ordered takes entries of the log from position first on, told by a leader.
+// ordered handles entries of the log from position first on, sent by a leader.
 func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
 	if !l.started {
 		return
 	}
 	known := l.Known()
 	if first > known {
-		// The last leader died with some positions still under way. Everything from here on comes again.
+		// The last leader died while some positions were in flight. Request all positions from here on again.
 		if l.asked < term {
 			l.asked = term
 			l.fetches++

@@ -38,7 +38,7 @@ func (e *events) Pop() any {
 	return last
 }
 
-// world has four nodes that see one log, of which the first three are members. A message takes 10 ms.
+// world has four nodes that share one log; the first three are members. A message takes 10 ms.
 type world struct {
 	now    time.Duration
 	queue  events
@@ -49,7 +49,7 @@ type world struct {
 	sent []string // by the fourth node
 }
 
-// node is a node's world.
+// node is the environment of one node.
 type node struct {
 	*world
 	self geo.NodeID
@@ -136,8 +136,8 @@ func same(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// The leader is lost when a batch has its place and before a reader is told. The next one says how far the log is, so
-// the reader notices and fetches the place.
+// The leader is lost after a batch gets its position and before a reader is notified. The next leader announces the
+// length of the log, so the reader notices the gap and fetches the position.
 func TestNewLeaderTellsHowFarTheLogIs(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
@@ -156,7 +156,7 @@ func TestNewLeaderTellsHowFarTheLogIs(t *testing.T) {
 	}
 }
 
-// Requests that the leader has lost reach the next one, once and in their order.
+// Requests that the leader has lost reach the next leader, once and in order.
 func TestNewLeaderIsAskedAgain(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
@@ -168,8 +168,8 @@ func TestNewLeaderIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A reader takes no position for the next that is not. It asks for what it has missed once in each term, since a leader
-// that is asked may be lost in turn.
+// A reader accepts only the next position. It requests missing positions once in each term, since a leader that is
+// asked may itself be lost.
 func TestMissedPositions(t *testing.T) {
 	w := newWorld()
 	l := w.nodes[3].log
@@ -192,7 +192,7 @@ func TestMissedPositions(t *testing.T) {
 	same(t, "what was missed", w.read(3), "2/2", "2/3", "2/4", "2/5", "2/6")
 }
 
-// Only the leader tells positions: others may lack what it has told.
+// A reader accepts positions only from the leader: other nodes may lack positions that another node sends.
 func TestPositionsComeFromTheLeader(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	askedAgain      = coverage.New("batchlog.asked-again", "A sequencer asks a new leader for the places of batches that have none")
 	missed          = coverage.New("batchlog.missed", "A reader has missed positions and fetches them")
@@ -32,7 +32,7 @@ var (
 	newLeader       = coverage.New("batchlog.new-leader", "A member leads a log of several")
 )
 
-// What replicas may be told to do: see package buggify.
+// Behaviours that the explorer can force at replicas: see package buggify.
 var (
 	looksEarly    = buggify.New("batchlog.look-early", "A reader looks for batches without a place long before they can have been abandoned")
 	voidsEarly    = buggify.New("batchlog.void-early", "Batches without a place are to be void at the first look")

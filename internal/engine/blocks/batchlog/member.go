@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// announceEvery bounds the rate of announcements: each goes to the whole audience. A request that comes sooner after
-	// the last announcement waits for others to share one with.
+	// announceEvery is the minimum time between announcements, since each goes to the whole audience. A request that
+	// arrives sooner after the last announcement waits and shares the next one.
 	announceEvery = time.Millisecond
-	// keptPositions is how many of the last positions a member keeps for nodes that missed some when a leader failed.
+	// keptPositions is the number of recent positions that a member keeps for nodes that missed some when a leader failed.
 	keptPositions = 1 << 17
 )
 
 // member is a member of the replicated log that puts batches in order. Its entries hold only the names of batches:
 // the data travels from the sequencers straight to the readers.
 //
-// Entries of the consensus group are lists of batches. Those of one sequencer count from 1 without a gap, in the order
-// of its requests. An entry out of this order is either a repetition, or overtook a request that a deposed leader lost
-// and that will be repeated; every member drops it, so that all count the same positions. An entry without readers
-// makes batches void, and numbers go on behind it.
+// Entries of the consensus group are lists of batches. The batches of one sequencer count from 1 without a gap, in the
+// order of its requests. An entry out of this order is either a repetition, or overtook a request that a deposed leader
+// lost and that will be repeated. Every member drops it, so that all members count the same positions. An entry without
+// readers makes batches void, and the sequencer's next batch has the number after it.
 type member struct {
 	l     *Log
 	group *consensus.Group
@@ -34,8 +34,8 @@ type member struct {
 	last     time.Duration // when the last proposal was made
 	proposed bool
 
-	next []uint64 // per sequencer: the number of its next batch; those of streams follow
-	// taking[n] is how much of stream n this leader has asked to be taken.
+	next []uint64 // per sequencer: the number of its next batch; the elements after the sequencers belong to streams
+	// taking[n] is the number up to which this leader has proposed the entries of stream n.
 	taking []uint64
 	// count is the number of positions given; recent holds the last of them.
 	count  uint64
@@ -87,7 +87,7 @@ func (m *member) request(from geo.NodeID, requests []Request) {
 	m.propose()
 }
 
-// propose makes a proposal of what has been requested, at once or with what comes soon.
+// propose proposes the pending requests, at once or together with the next ones.
 func (m *member) propose() {
 	if m.waiting {
 		return
@@ -121,7 +121,7 @@ func (m *member) void(batches []BatchID) {
 	m.propose()
 }
 
-// flush proposes what has been requested.
+// flush proposes the pending requests.
 func (m *member) flush() {
 	m.waiting = false
 	if len(m.requests) == 0 {
@@ -162,7 +162,7 @@ func (m *member) apply(entry []byte) {
 	}
 }
 
-// lead learns of a new leader. If that is this member, everybody else must know.
+// lead records a new leader. If this member is the leader, it notifies the whole audience.
 func (m *member) lead(leader geo.NodeID, term uint64) {
 	m.forget()
 	clear(m.taking)
@@ -194,7 +194,7 @@ func (m *member) announce(first uint64, entries []Ordered) {
 	m.l.ordered(m.l.c.Self, p.Term, first, entries)
 }
 
-// fetch tells a node the positions that it missed.
+// fetch sends a node the positions that it missed.
 func (m *member) fetch(from geo.NodeID, first uint64) {
 	if first == joins {
 		if m.group.Leading() {
@@ -216,7 +216,8 @@ func (m *member) fetch(from geo.NodeID, first uint64) {
 	m.l.c.Env.Send(from, p)
 }
 
-// snapshot is what a member must know to give the same positions as the others, and to tell those that others missed.
+// snapshot encodes the state that a member needs to assign the same positions as the other members, and to send nodes
+// the positions that they missed.
 func (m *member) snapshot() []byte {
 	b := codec.AppendUvarint(nil, m.count)
 	for _, n := range m.next {

@@ -93,7 +93,7 @@ func (m *OrderRequest) String() string {
 	return s
 }
 
-// logName tells logs apart in traces. Log 0 may be the only one.
+// logName distinguishes logs in traces. Log 0 may be the only one.
 func logName(log uint64) string {
 	if log == 0 {
 		return ""
@@ -113,8 +113,8 @@ func decodeOrderRequest(body []byte) (*OrderRequest, error) {
 	return m, r.Done()
 }
 
-// Ordered is a batch with a place in the log. If it has no readers, the batch and those of its sequencer before it that
-// have no place yet are void. It may also stand for batches of another order: see Stream.
+// Ordered is a batch with a position in the log. If it has no readers, the batch and the earlier batches of its
+// sequencer without a position are void. It may also represent batches of another order: see Stream.
 type Ordered struct {
 	Batch   BatchID
 	Readers Set
@@ -123,7 +123,7 @@ type Ordered struct {
 // Void reports whether the entry makes batches void.
 func (o Ordered) Void() bool { return o.Readers == 0 }
 
-// Positions tells the log's entries from First on, in order, and that the sender leads the log in Term.
+// Positions holds the log's entries from First on, in order. Its sender leads the log in Term.
 type Positions struct {
 	Log     uint64
 	Term    uint64
@@ -215,7 +215,7 @@ func decodePositions(body []byte) (*Positions, error) {
 	return m, r.Done()
 }
 
-// Fetch asks a new leader for the log's entries from First on: the old one took some with it.
+// Fetch asks a new leader for the log's entries from First on, because the old leader failed before it sent them all.
 type Fetch struct{ Log, First uint64 }
 
 // Kind implements protocol.Message.
@@ -245,8 +245,8 @@ func decodeFetch(body []byte) (*Fetch, error) {
 	return m, r.Done()
 }
 
-// Void asks the leader of a log to make batches void whose sequencer seems to have gone, along with those of that
-// sequencer before them.
+// Void asks the leader of a log to make batches void whose sequencer seems to be lost, along with that sequencer's
+// earlier batches.
 type Void struct {
 	Log     uint64
 	Batches []BatchID
@@ -283,8 +283,9 @@ func decodeVoid(body []byte) (*Void, error) {
 	return m, r.Done()
 }
 
-// Held tells the leader of a log what data the sender has: all of a sequencer's batches, of those that it reads, up to
-// a number. They have come in the order in which they were sent. Position says how far it has read the log.
+// Held reports to the leader of a log which data the sender has: of the batches that it reads, all of a sequencer's up
+// to a number. The batches have arrived in the order in which they were sent. Position is the position up to which the
+// sender has read the log.
 type Held struct {
 	Log, Position uint64
 	Batches       []BatchID
@@ -317,7 +318,7 @@ func decodeHeld(body []byte) (*Held, error) {
 	return m, r.Done()
 }
 
-// Kept tells that all readers of a log have read it up to a position, so that nobody will ask for the data before it.
+// Kept reports that all readers of a log have read it up to a position, so that no node will request earlier data.
 type Kept struct{ Log, Position uint64 }
 
 // Kind implements protocol.Message.
@@ -341,8 +342,8 @@ func decodeKept(body []byte) (*Kept, error) {
 	return m, r.Done()
 }
 
-// Started tells a new incarnation that asks where to begin (see rejoin.go) how many entries the log has, and which
-// batches of each sequencer, and of each stream, are the last of those that have a place or are void there.
+// Started answers a new incarnation that asks where to start (see rejoin.go). It holds the number of entries in the
+// log, and the last batch of each sequencer and stream that has a position or is void there.
 type Started struct {
 	Log, Term, Position uint64
 	Settled             []uint64
@@ -386,7 +387,7 @@ func decodeStarted(body []byte) (*Started, error) {
 	return m, r.Done()
 }
 
-// Sent tells a new incarnation which of the sender's batches is the last whose data went to its predecessor.
+// Sent reports to a new incarnation the last of the sender's batches whose data went to its predecessor.
 type Sent struct{ Log, Number uint64 }
 
 // Kind implements protocol.Message.
@@ -441,7 +442,7 @@ func decodeMissing(body []byte) (*Missing, error) {
 	return m, r.Done()
 }
 
-// ofLog tells logs apart in traces, as logName does.
+// ofLog distinguishes logs in traces, like logName.
 func ofLog(log uint64) string {
 	if log == 0 {
 		return ""
@@ -475,7 +476,7 @@ func readIDs(r *codec.Reader) (ids []BatchID) {
 	return ids
 }
 
-// Decode reads the package's messages and those of its consensus group. It says whether kind is one of them.
+// Decode reads the package's messages and those of its consensus group. It reports whether kind is one of them.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	switch kind {
 	case KindOrderRequest:

@@ -9,24 +9,25 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Proof before a place. A sequencer's data goes to all readers, and the request for a place to the leader, as always. A
-// reader tells the leader what data it has, and the leader proposes no batch before it knows, for each group that reads
-// the batch, that nodes of the group in so many regions have its data, the sequencer's own region being one of them:
-// the sequencer has the whole batch, and sends it to everybody as long as it lives. So a place costs no more than the
-// request itself where enough regions are on the way to the leader. (Minerva and Detock's synchronous replication ask
-// the same of a batch before others count on it.)
+// Proof before a position. A sequencer's data goes to all readers, and the request for a position to the leader, as
+// always. A reader reports to the leader which data it has. The leader proposes no batch before, in each group that
+// reads it, nodes in the required number of regions have its data. The sequencer's own region counts: the sequencer has
+// the whole batch, and sends it to all readers while it is up. So a position costs no more than the request itself if
+// enough regions lie on the way to the leader. (Minerva and Detock's synchronous replication require the same of a
+// batch before other nodes rely on it.)
 //
-// Whatever regions are lost with a sequencer, if they are fewer than Copies, some reader of each group has the data of
-// each batch that has a place. Readers keep what they have read until they hear that all readers have, in keptBytes at
-// most, and who lacks data fetches it from them (reader.go).
+// If fewer than Copies regions are lost with a sequencer, some reader of each group has the data of each batch that has
+// a position. Readers keep the data that they have read, up to keptBytes, until all readers have reported that they
+// have read it. A reader without the data fetches it from them (reader.go).
 //
-// What a reader holds is a fact, and stays one until its node is lost: a new leader is told again of all batches that
-// have no place, and counts on nothing that it was told in an earlier term (see rejoin.go).
+// A report that a reader holds data stays true until the reader's node is lost. A new leader receives the reports on
+// all batches without a position again. It relies on no report from an earlier term (see rejoin.go).
 
 const (
-	// tellEvery bounds the rate at which a reader tells the leader what it has, as announceEvery does for announcements.
+	// tellEvery is the minimum time between a reader's reports to the leader, as announceEvery is for announcements.
 	tellEvery = time.Millisecond
-	// keepEvery is how often readers tell how far they have read, and the leader how far all have, while anything changes.
+	// keepEvery is the interval at which readers report how far they have read, and the leader how far all have, while
+	// either changes.
 	keepEvery = time.Second
 )
 
@@ -40,12 +41,12 @@ const (
 // holder is a reader's part in proofs.
 type holder struct {
 	l *Log
-	// here[s] says that this node has the data of sequencer s up to that batch, told[s] that the leader has been told of
-	// it.
+	// here[s] is the last batch of sequencer s up to which this node has the data; told[s] is the last one reported to the
+	// leader.
 	here, told []uint64
-	// read is the position that was told last.
+	// read is the position that was last reported.
 	read uint64
-	// telling and counting say that the timers are set, last when the leader was told last, if spoken.
+	// telling and counting report that the timers are set. last is the time of the last report to the leader, if spoken.
 	telling, counting, spoken bool
 	last                      time.Duration
 }
@@ -54,8 +55,8 @@ func newHolder(l *Log) *holder {
 	return &holder{l: l, here: make([]uint64, l.c.Nodes), told: make([]uint64, l.c.Nodes)}
 }
 
-// Holds says that this node, a reader, has the data of one of a sequencer's batches, and so that of those before it: it
-// comes in their order.
+// Holds records that this node, a reader, has the data of a sequencer's batch. Data arrives in order, so the node has
+// the data of all earlier batches, too.
 func (l *Log) Holds(b BatchID) {
 	h := l.holder
 	if h == nil || b.Number <= h.here[b.Sequencer] {
@@ -74,7 +75,7 @@ func (l *Log) Holds(b BatchID) {
 	h.tell()
 }
 
-// tell tells the leader what it has not been told, but for batches that have a place already.
+// tell reports to the leader the data not reported yet, except for batches that already have a position.
 func (h *holder) tell() {
 	l := h.l
 	m := &Held{Log: l.c.Log, Position: l.position}
@@ -95,7 +96,7 @@ func (h *holder) tell() {
 	}
 }
 
-// retell tells a new leader everything.
+// retell repeats all reports to a new leader.
 func (h *holder) retell() {
 	clear(h.told)
 	h.read = 0
@@ -123,12 +124,13 @@ func (h *holder) fire(arg uint64) {
 	}
 }
 
-// proofs are what a member knows of who has what, and what it waits for as the leader.
+// proofs holds a member's knowledge of which reader has which data, and the batches that wait for proof while it leads.
 type proofs struct {
-	// holds[n][s] says that node n has the data of sequencer s up to that batch; read[n] is how far it has read the log.
+	// holds[n][s] is the last batch of sequencer s up to which node n has the data; read[n] is the position up to which n
+	// has read the log.
 	holds [][]uint64
 	read  []uint64
-	// unproven are the batches of each sequencer whose places wait for proof, ascending.
+	// unproven holds, for each sequencer, the batches that wait for proof before they get a position, ascending.
 	unproven []queue.Queue[Ordered]
 	// kept is the position that all readers are known to have read.
 	kept    uint64
@@ -151,10 +153,10 @@ func (p *proofs) forget() {
 	}
 }
 
-// unlearn forgets what readers have: a new leader is told again.
+// unlearn discards the readers' reports: a new leader receives them again.
 func (p *proofs) unlearn() { clear(p.holds) }
 
-// hold learns what a reader has.
+// hold records a reader's report.
 func (m *member) hold(from geo.NodeID, h *Held) {
 	if m.holds[from] == nil {
 		m.holds[from] = make([]uint64, m.l.c.Nodes)
@@ -179,7 +181,7 @@ func (m *member) hold(from geo.NodeID, h *Held) {
 	}
 }
 
-// prove requests places for a sequencer's batches, in their order, as far as they are proven.
+// prove requests positions for a sequencer's proven batches, in order, up to the first unproven one.
 func (m *member) prove(s geo.NodeID) {
 	q := &m.unproven[s]
 	for ; q.Len() > 0; q.Pop() {
@@ -198,7 +200,7 @@ func (m *member) prove(s geo.NodeID) {
 	}
 }
 
-// proveBehind goes on with sequencers whose batches have become void: those may have held up others.
+// proveBehind continues with sequencers that had batches made void: those may have delayed later batches.
 func (m *member) proveBehind(accepted []Ordered) {
 	if m.l.holder == nil {
 		return
@@ -210,7 +212,7 @@ func (m *member) proveBehind(accepted []Ordered) {
 	}
 }
 
-// proven reports whether so many regions as the log asks for have the data of a batch, for each group that reads it.
+// proven reports whether the data of a batch is in the required number of regions for each group that reads it.
 func (m *member) proven(o Ordered) bool {
 	for g, nodes := range m.l.c.Readers {
 		if !o.Readers.Has(g) {
@@ -240,7 +242,7 @@ func (m *member) readByAll() uint64 {
 	return least
 }
 
-// tellKept tells the readers how far all of them have read.
+// tellKept notifies the readers of the position up to which all of them have read.
 func (m *member) tellKept() {
 	m.keeping = false
 	if !m.group.Leading() {

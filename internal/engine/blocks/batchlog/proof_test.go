@@ -23,8 +23,8 @@ func (p part) Kind() uint8              { return 1 }
 func (p part) Size() int                { return p.bytes }
 func (p part) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, p.number) }
 
-// newLeading returns the leader of a log of one member, node 0. Nodes 0 to 3 are in regions of their own, one group
-// reads in the nodes 0 to 2 and another one in 1 and 3, and batches need two copies.
+// newLeading returns the leader of a log of one member, node 0. Nodes 0 to 3 are in four regions. Nodes 0 to 2 form the
+// first group of readers, nodes 1 and 3 the second. Batches need two copies.
 func newLeading(t *testing.T, copies int) (*Log, *[]Ordered) {
 	var placed []Ordered
 	var l *Log
@@ -47,8 +47,8 @@ func (still) Buggify(*buggify.Point) bool         { return false }
 
 func held(batches ...BatchID) *Held { return &Held{Batches: batches} }
 
-// A batch gets its place when each group that reads it has its data in so many regions, that of its sequencer among
-// them.
+// A batch gets its position when each group that reads it has its data in the required number of regions, including the
+// sequencer's region.
 func TestProofIsByGroup(t *testing.T) {
 	both, first := Set(0).With(0).With(1), Set(0).With(0)
 	for name, tc := range map[string]struct {
@@ -83,8 +83,8 @@ func TestProofIsByGroup(t *testing.T) {
 	}
 }
 
-// Batches of a sequencer get their places in their order. One that becomes void while it waits for proof holds up
-// nobody behind it.
+// Batches of a sequencer get their positions in order. A batch that becomes void while it waits for proof does not
+// delay later batches.
 func TestUnprovenBatchesKeepTheirOrder(t *testing.T) {
 	l, placed := newLeading(t, 2)
 	two := Set(0).With(1)
@@ -101,7 +101,7 @@ func TestUnprovenBatchesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// A new leader is told of the data of all batches without a place, and of no other.
+// A new leader receives reports on the data of all batches without a position, and on no other batch.
 func TestNewLeaderIsToldWhatIsHeld(t *testing.T) {
 	w := newWorld()
 	l := w.nodes[3].log
@@ -119,7 +119,7 @@ func TestNewLeaderIsToldWhatIsHeld(t *testing.T) {
 	same(t, "to the next ones", w.sent[2:], "2: {0 0 [1/4 2/1]}", "1: {0 0 [2/1]}")
 }
 
-// reading is a reader in node 2 of a log that is led by node 0, and what it has read and answered.
+// reading is a reader in node 2 of a log that node 0 leads. It records what it has read and answered.
 type reading struct {
 	*Reader[part]
 	world *world
@@ -154,8 +154,8 @@ func (r *reading) places(first uint64, batches ...BatchID) {
 	r.l.Receive(0, m)
 }
 
-// Who lacks data at its place asks the other readers, one after the other and not the sequencer, for all that it lacks,
-// and takes it in the order of the log whoever brings it, each batch once.
+// A reader that lacks data at its position asks the other readers in turn, but not the sequencer, for all its missing
+// data. It accepts the data from any node and reads it in log order, each batch once.
 func TestMissingDataIsFetched(t *testing.T) {
 	r := newReading()
 	r.Receive(1, part{1, 10})
@@ -171,11 +171,11 @@ func TestMissingDataIsFetched(t *testing.T) {
 	}
 	same(t, "who is asked", r.world.sent, "0: {0 [1/2 1/3]}", "2: {0 [1/2 1/3]}", "0: {0 [1/2 1/3]}")
 	r.Fetched(1, part{3, 10})
-	r.Fetched(1, part{9, 10}) // it has no place: nobody has asked for it
+	r.Fetched(1, part{9, 10}) // it has no position, so it was not requested
 	same(t, "before its turn", r.got, "1/1")
 	r.Fetched(1, part{2, 10})
 	same(t, "in the order of the log", r.got, "1/1", "1/2", "2/1", "1/3")
-	r.Fetched(1, part{3, 10}) // from the other reader that was asked
+	r.Fetched(1, part{3, 10}) // from the second reader that was asked
 	if len(r.fetched) > 0 {
 		t.Errorf("%d batches are kept for a place that has passed", len(r.fetched))
 	}
@@ -193,7 +193,8 @@ func TestMissingDataIsFetched(t *testing.T) {
 	same(t, "nothing is asked for", r.world.sent)
 }
 
-// A reader tells others what it has read until it hears that all have, and what it has not read yet.
+// A reader sends other readers the data that it has read until it learns that all of them have read it. It also sends
+// data that it has not read yet.
 func TestReadersKeepWhatOthersMayLack(t *testing.T) {
 	r := newReading()
 	for number := range uint64(4) {
@@ -217,7 +218,7 @@ func TestReadersKeepWhatOthersMayLack(t *testing.T) {
 	}
 }
 
-// The leader knows how far all readers have read, as they tell it, and tells them.
+// The leader learns from the readers' reports how far all of them have read, and notifies them.
 func TestLeaderTellsWhatAllHaveRead(t *testing.T) {
 	l, _ := newLeading(t, 2)
 	var kept []uint64
@@ -241,8 +242,7 @@ func TestLeaderTellsWhatAllHaveRead(t *testing.T) {
 	}
 }
 
-// What is void is dropped, up to the batch that the log names, and counts as pending no more. What comes behind it is
-// read.
+// Void batches are dropped, up to the batch that the log names, and no longer count as pending. Later batches are read.
 func TestVoidBatchesAreDropped(t *testing.T) {
 	r := newReading()
 	for number := range uint64(4) {

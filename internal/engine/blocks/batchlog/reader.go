@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Data is what a sequencer sends to a reader of a batch.
+// Data is the data of a batch that a sequencer sends to a reader.
 type Data interface {
 	protocol.Message
 	// BatchNumber is the batch's at its sequencer.
@@ -18,7 +18,7 @@ type Data interface {
 // ReaderConfig describes a reader.
 type ReaderConfig[D Data] struct {
 	Log *Log
-	// Group is that of the readers that get the same data.
+	// Group is the group of readers that get the same data.
 	Group int
 	// Read takes a batch at its place: Log.Position is that.
 	Read func(o Ordered, d D)
@@ -29,13 +29,14 @@ type ReaderConfig[D Data] struct {
 	// Take takes a stream up to a position there. It reports false when it cannot yet: then Advance is to be called when
 	// it can.
 	Take func(stream int, upto uint64) bool
-	// Mark, where it is not nil, is told of a mark (see rejoin.go) when its turn has come, until it reports true: then the
-	// reader goes on behind it. While it reports false, Advance is to be called when that may change. It may call SkipTo.
-	// A new incarnation is told of its own mark first, and of none before it.
+	// Mark, if not nil, is called for a mark (see rejoin.go) when the reader reaches it, until Mark reports true: then the
+	// reader continues after it. While Mark reports false, the owner must call Advance when that may change. Mark may call
+	// SkipTo. At a new incarnation, Mark is called for the node's own mark first, and for no earlier one.
 	Mark func(n geo.NodeID, incarnation uint32) bool
 	// Copy sends another reader of the group the data of a batch. It is called only where batches need proof.
 	Copy func(to, sequencer geo.NodeID, d D)
-	// Unfetched is a mistake, for tests: who lacks data that its sequencer has not brought asks nobody else for it.
+	// Unfetched selects a faulty variant, for tests: a reader that has not received data from the sequencer does not
+	// request it from other readers.
 	Unfetched bool
 	// WatchTimer and FetchTimer are the kinds of the reader's timers: the owner's Fire hands those to Reader.Fire.
 	WatchTimer, FetchTimer uint8
@@ -53,15 +54,14 @@ type Reader[D Data] struct {
 	last, done []uint64
 	queued     int
 
-	// watched[s] is the last batch that had no place at the last look for abandoned ones, 0 for none.
+	// watched[s] is the last batch without a position at the last check for abandoned batches, 0 for none.
 	watched  []uint64
 	watching bool  // a timer is set
 	voided   int64 // batches
 
-	// fetched is the data of batches whose places are known that has come from other readers.
+	// fetched holds the data received from other readers for batches with known positions.
 	fetched map[BatchID]D
-	// stuck is the position whose data was missing when the timer was set, if fetching; asked counts the requests for
-	// data.
+	// stuck is the position that lacked data when the timer was set, if fetching; asked counts the requests for data.
 	stuck    uint64
 	fetching bool
 	asked    int
@@ -78,22 +78,22 @@ type keptData struct {
 }
 
 const (
-	// abandonedAfter is the time between two looks for batches whose data is here and whose place in the log is not. One
-	// that has had none for that long was left behind by a sequencer that is lost or cut off from the log's leader. Such a
-	// batch stays void if its sequencer is lost, and comes again from one that is not.
+	// abandonedAfter is the time between two checks for batches that have arrived and have no position in the log. A batch
+	// that has waited that long comes from a sequencer that is lost or disconnected from the log's leader. Such a batch
+	// stays void if its sequencer is lost. Otherwise the sequencer sends the transactions again.
 	abandonedAfter = 3 * time.Second
-	// fetchAfter is how long a batch's data may be missing at its place before another reader is asked for it, and the
-	// next one after that.
+	// fetchAfter is the time that a reader waits for missing data at its position before it asks another reader, and then
+	// the next one.
 	fetchAfter = 500 * time.Millisecond
-	// keptBytes bounds the data that a reader keeps for others; the oldest is dropped first. Who misses what all others
-	// have dropped stands still, as if batches needed no proof. With a region that is lost for good, nobody hears that all
-	// have read anything, so that much is kept.
+	// keptBytes bounds the data that a reader keeps for other readers; the oldest is dropped first. A reader without data
+	// that all others have dropped stops, as if batches needed no proof. If a region is permanently lost, no reader learns
+	// that all have read anything, so the kept data grows to this bound.
 	keptBytes = 64 << 20
-	// mostMissing bounds the batches that are asked for at once.
+	// mostMissing bounds the number of batches in one request.
 	mostMissing = 4096
 )
 
-// NewReader returns a reader. Its owner's Config of the log has Advance and Kept call those of the reader.
+// NewReader returns a reader. The log's Config must have Advance and Kept call the reader's methods of these names.
 func NewReader[D Data](c ReaderConfig[D]) *Reader[D] {
 	nodes := c.Log.c.Nodes
 	r := &Reader[D]{
@@ -130,7 +130,7 @@ func (r *Reader[D]) arrive(from geo.NodeID, d D) {
 	r.inbox[from].Push(d)
 }
 
-// Advance reads the batches whose turn has come and whose data has arrived.
+// Advance reads, in log order, the batches that have a position and data.
 func (r *Reader[D]) Advance() {
 	for {
 		o, known := r.l.Next()
@@ -179,7 +179,8 @@ func (r *Reader[D]) Advance() {
 	}
 }
 
-// take takes the data of the batch whose turn has come, if it is here. What its sequencer has sent comes first.
+// take removes and returns the data of the next batch, if it has arrived. It prefers the data from the batch's
+// sequencer.
 func (r *Reader[D]) take(b BatchID) (d D, here bool) {
 	inbox := &r.inbox[b.Sequencer]
 	if inbox.Len() > 0 && inbox.Front().BatchNumber() == b.Number {
@@ -194,7 +195,7 @@ func (r *Reader[D]) take(b BatchID) (d D, here bool) {
 	return d, here
 }
 
-// drop drops a sequencer's batches up to the one that the log has made void. Those before it that have a place are not
+// drop drops a sequencer's batches up to the batch that the log has made void. Earlier batches with a position are not
 // among them: they have been read.
 func (r *Reader[D]) drop(b BatchID) {
 	inbox := &r.inbox[b.Sequencer]
@@ -206,8 +207,8 @@ func (r *Reader[D]) drop(b BatchID) {
 	}
 }
 
-// Pending counts the transactions of other nodes' clients that have arrived and have not been read, and a batch that is
-// waited for whose sequencer may be lost.
+// Pending counts the transactions of other nodes' clients that have arrived and have not been read. A batch that the
+// reader waits for counts as well if its sequencer may be lost.
 func (r *Reader[D]) Pending() int {
 	if o, known := r.l.Next(); r.l.holder != nil && known && r.reads(o) {
 		return r.queued + 1
@@ -221,7 +222,7 @@ func (r *Reader[D]) reads(o Ordered) bool {
 	return !stream && o.Readers.Has(r.c.Group)
 }
 
-// Voided counts the batches whose data has come and that the log has made void.
+// Voided counts the batches that have arrived and that the log has made void.
 func (r *Reader[D]) Voided() int64 { return r.voided }
 
 // Fire takes a timer of the reader's.
@@ -288,9 +289,9 @@ func (r *Reader[D]) await() {
 	r.l.c.Env.After(after, protocol.Timer{Kind: r.c.FetchTimer})
 }
 
-// fetch asks another reader of the group for the data of all batches that have a place and whose data is not here,
-// unless the one whose turn has come has changed since the timer was set. The next time it is another reader's turn:
-// some hold none of it, and some are lost.
+// fetch requests, from another reader of the group, the missing data of all batches that have a position. It does
+// nothing if the next position has changed since the timer was set. Each call asks the next reader, since some readers
+// have none of the data and some are lost.
 func (r *Reader[D]) fetch() {
 	r.fetching = false
 	o, known := r.l.Next()
@@ -312,7 +313,7 @@ func (r *Reader[D]) fetch() {
 	r.await()
 }
 
-// nextHolder returns whom to ask next: the other nodes of the group but the sequencer, by turns.
+// nextHolder returns the reader to ask next: the nodes of the group except the sequencer, round-robin.
 func (r *Reader[D]) nextHolder(sequencer geo.NodeID) (n geo.NodeID, ok bool) {
 	nodes := r.l.c.Readers[r.c.Group]
 	for range nodes {
@@ -331,7 +332,7 @@ func (r *Reader[D]) here(b BatchID) bool {
 	return ok
 }
 
-// Missing answers a reader that lacks data, as far as this one has it.
+// Missing sends a reader the data that it requested and that this reader has.
 func (r *Reader[D]) Missing(from geo.NodeID, m *Missing) {
 	if r.l.holder == nil {
 		return // it is corrupt
@@ -363,7 +364,7 @@ func (r *Reader[D]) find(b BatchID) (d D, ok bool) {
 	return d, ok
 }
 
-// Fetched takes the data of a batch from another reader. Its sequencer's own may have come meanwhile.
+// Fetched handles the data of a batch from another reader. The sequencer's data may have arrived meanwhile.
 func (r *Reader[D]) Fetched(sequencer geo.NodeID, d D) {
 	b := BatchID{sequencer, d.BatchNumber()}
 	if r.l.holder == nil || int(sequencer) >= len(r.inbox) || b.Number > r.l.Settled(sequencer) {
@@ -378,7 +379,7 @@ func (r *Reader[D]) Fetched(sequencer geo.NodeID, d D) {
 	r.Advance()
 }
 
-// keep keeps what is read for those who may lack it.
+// keep stores data that this reader has read and other readers may lack.
 func (r *Reader[D]) keep(b BatchID, d D) {
 	if r.l.holder == nil {
 		return

@@ -8,44 +8,45 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// New incarnations. A node that has lost its process and memory comes back knowing nothing of the log.
+// New incarnations. A node that has lost its process and memory restarts without any state of the log.
 //
-// As a sequencer, its predecessor has sent batches of which nobody knows whether all have got them. The new incarnation
-// has the log say, by a void entry, that those which have no place yet never will: the mark. Its own numbers begin
-// behind that, at 2^40 times the incarnation, once it has read the mark.
+// As a sequencer, its predecessor has sent batches that may not have reached all readers. The new incarnation appends a
+// void entry to the log, the mark. It says that batches of the predecessor without a position never get one. Once the
+// new incarnation has read the mark, its own numbers start after it, at 2^40 times the incarnation.
 //
-// As a reader, it begins at the position that a leader tells it, before the mark, and has its owner do without what
-// comes before the mark (ReaderConfig.Mark). Sequencers send it again what has no place; what has one and lies behind
-// the mark, and was sent to its predecessor, it fetches from others.
+// As a reader, it starts at a position before the mark that a leader reports. Its owner must do without the batches
+// before the mark (ReaderConfig.Mark). Sequencers resend the batches without a position. The batches after the mark
+// that were sent to its predecessor it fetches from other readers.
 //
-// It has caught up when it has read all that had been sent to its predecessor, as each sequencer tells it: before that
-// it may be one of those whom the next loss must not hit.
+// It has caught up when it has read all batches that were sent to its predecessor, as each sequencer reports. Until
+// then, the database may not survive the loss of a further node.
 //
-// What its predecessor has told of its data counts for places until the leader hears of the new incarnation, which is
-// before it hears the mark asked for, and in no later term: a leader knows only what it was told in its own. So of what
-// lies behind the mark nothing was proven by data that is lost.
+// The predecessor's reports of its data count as proof until the leader learns of the new incarnation. The leader
+// learns this before it receives the request for the mark. The reports count in no later term: a leader uses only the
+// reports of its own term. So no batch after the mark was proven by data that is lost.
 
 // FirstBatch returns the number of an incarnation's first batch.
 func FirstBatch(incarnation uint32) uint64 { return protocol.NumbersBefore(incarnation) + 1 }
 
-// Mark returns the node and incarnation that an entry is the mark of, if it is one.
+// Mark returns the node and incarnation of a mark, if the entry is a mark.
 func (o Ordered) Mark() (n geo.NodeID, incarnation uint32, ok bool) {
 	incarnation = protocol.IncarnationOf(o.Batch.Number)
 	return o.Batch.Sequencer, incarnation, o.Void() && incarnation > 0 && o.Batch.Number == protocol.NumbersBefore(incarnation)
 }
 
 const (
-	// joinEvery is how often a new incarnation asks the members of the log for what it needs, until it has read its mark.
+	// joinEvery is the interval at which a new incarnation requests its starting state from the members of the log, until
+	// it has read its mark.
 	joinEvery = 500 * time.Millisecond
-	// joins is Fetch.First of one that asks where to begin.
+	// joins is the value of Fetch.First in a request for a starting position.
 	joins = math.MaxUint64
 )
 
 // Entered reports whether this node may ask for places: it is the first incarnation, or has read its mark.
 func (l *Log) Entered() bool { return l.entered }
 
-// join asks for a position to begin at, and for the mark. What a deposed leader is asked is lost, and a new one may not
-// have been heard of.
+// join requests a starting position and the mark. It asks all members, since requests to a deposed leader are lost and
+// a new leader may not be known yet.
 func (l *Log) join() {
 	if l.entered {
 		return
@@ -92,7 +93,7 @@ func (l *Log) begin(from geo.NodeID, m *Started) {
 	l.mark()
 }
 
-// started tells a new incarnation where to begin.
+// started sends a new incarnation its starting position.
 func (m *member) started(to geo.NodeID) {
 	s := &Started{Log: m.l.c.Log, Term: m.group.Term(), Position: m.count, Settled: make([]uint64, len(m.next))}
 	for i, next := range m.next {
@@ -105,7 +106,7 @@ func (m *member) started(to geo.NodeID) {
 	m.l.c.Env.Send(to, s)
 }
 
-// Replaced says that a node has lost what it knew and that a new incarnation is in its place: see protocol.Rejoiner.
+// Replaced records that a node has lost its state and that a new incarnation has replaced it: see protocol.Rejoiner.
 func (l *Log) Replaced(n geo.NodeID, incarnation uint32) {
 	l.c.Env.Send(n, &Sent{l.c.Log, l.last})
 	if l.member == nil {
@@ -117,11 +118,11 @@ func (l *Log) Replaced(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// unheard is Log.sent of a sequencer that has not told.
+// unheard is the value of Log.sent for a sequencer that has not answered.
 const unheard = math.MaxUint64
 
-// CaughtUp reports whether this node has read, or passed over, all that went to its predecessor. Before that others may
-// be the only ones that have the data of a batch with a place.
+// CaughtUp reports whether this node has read, or skipped, all batches that went to its predecessor. Before that, other
+// nodes may have the only copies of a batch with a position.
 func (r *Reader[D]) CaughtUp() bool {
 	if r.l.sent == nil {
 		return true
@@ -141,11 +142,11 @@ func (l *Log) FullyReplicated() bool { return l.member == nil || l.member.group.
 // Done returns the last batch of a sequencer that has been read, passed over or made void.
 func (r *Reader[D]) Done(sequencer geo.NodeID) uint64 { return r.done[sequencer] }
 
-// entering reports whether this is a new incarnation that has not come to its mark: it reads nothing before that.
+// entering reports whether this is a new incarnation that has not reached its mark. It reads nothing before the mark.
 func (r *Reader[D]) entering() bool { return !r.l.entered }
 
-// SkipTo passes over what comes before a position that is known to be in the log, as if it had been read. done are the
-// last batches of each sequencer there. The data that is here others may still ask for.
+// SkipTo skips the batches before a position that is known to be in the log, as if they had been read. done holds the
+// last batch of each sequencer there. Data that has arrived is kept for other readers.
 func (r *Reader[D]) SkipTo(position uint64, done []uint64) {
 	for r.l.position < position {
 		o, _ := r.l.Next()
@@ -174,8 +175,8 @@ func (r *Reader[D]) pass(o Ordered) {
 	r.l.Pass()
 }
 
-// finish notes that nothing of a sequencer up to a batch will be read any more. What it sent again of that has come
-// late.
+// finish records that no batch of a sequencer up to number will be read any more. Batches up to number that the
+// sequencer sent again have arrived too late.
 func (r *Reader[D]) finish(sequencer geo.NodeID, number uint64) {
 	r.done[sequencer] = number
 	inbox := &r.inbox[sequencer]

@@ -10,12 +10,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// mark is the void entry that ends what incarnations of a node before this one have sent.
+// mark returns the void entry that ends the batches of a node's earlier incarnations.
 func mark(n geo.NodeID, incarnation uint32) Ordered {
 	return Ordered{Batch: BatchID{n, protocol.NumbersBefore(incarnation)}}
 }
 
-// Marks are void batches behind all numbers of an incarnation, and no others are.
+// A void batch is a mark if its number is after all numbers of an incarnation, and not otherwise.
 func TestMarks(t *testing.T) {
 	for _, tc := range []struct {
 		o           Ordered
@@ -35,7 +35,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// again has a new incarnation take node 3's place, which reads what comes before and behind its mark.
+// again replaces node 3 by a new incarnation, which records the entries that it reads before and after its mark.
 func (w *world) again(incarnation uint32) *joining {
 	n := w.nodes[3]
 	j := &joining{}
@@ -61,8 +61,8 @@ type joining struct {
 	closed bool
 }
 
-// A new incarnation has the log say that what its predecessor had sent and has no place never will have one, asks for
-// places only behind that, and reads nothing from before.
+// A new incarnation makes its predecessor's batches without a position void in the log. It requests positions only
+// after that, and reads no earlier entry.
 func TestNewIncarnationOfASequencer(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
@@ -92,13 +92,13 @@ func TestNewIncarnationOfASequencer(t *testing.T) {
 	}
 }
 
-// A new incarnation asks until it has its mark: the leader may be lost that it was told of, and others have not been
-// heard of.
+// A new incarnation repeats its request until it has its mark: the leader that it knows may be lost, and it has not
+// heard from a new one.
 func TestNewIncarnationAsksUntilItIsIn(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
 	w.lose = func(from, to geo.NodeID, _ protocol.Message) bool { return (from == 0 || to == 0) && from != to }
-	w.run(5 * time.Second) // another one leads
+	w.run(5 * time.Second) // another member becomes the leader
 	lost := 0
 	w.lose = func(from, to geo.NodeID, m protocol.Message) bool {
 		_, void := m.(*Void)
@@ -119,7 +119,7 @@ func TestNewIncarnationAsksUntilItIsIn(t *testing.T) {
 	same(t, "what it asks for when it is in", w.sent[sent:])
 }
 
-// What a new incarnation hears of a log before it knows where to begin it does not take.
+// A new incarnation ignores positions of a log that it receives before it knows where to start.
 func TestPositionsBeforeTheBeginning(t *testing.T) {
 	w := newWorld()
 	w.lose = func(geo.NodeID, geo.NodeID, protocol.Message) bool { return true }
@@ -128,7 +128,7 @@ func TestPositionsBeforeTheBeginning(t *testing.T) {
 	l.Receive(1, &Positions{Term: 2, First: 0, Entries: []Ordered{placed(0, 1), placed(0, 2)}})
 	l.Receive(1, &Started{Term: 2, Position: 1, Settled: []uint64{1}}) // of another database
 	l.Receive(1, &Started{Term: 2, Position: 4, Settled: []uint64{3, 1, 0, 0}})
-	l.Receive(2, &Started{Term: 3, Position: 9, Settled: []uint64{3, 1, 5, 0}}) // from one that was asked as well
+	l.Receive(2, &Started{Term: 3, Position: 9, Settled: []uint64{3, 1, 5, 0}}) // from another member that was asked
 	l.Receive(2, &Positions{Term: 3, First: 4, Entries: []Ordered{mark(3, 1)}})
 	same(t, "what it reads", j.got, "mark of 3.1")
 	if l.Position() != 5 || l.Settled(0) != 3 || l.Term() != 3 {
@@ -154,8 +154,8 @@ func TestReaderStandsAtAMark(t *testing.T) {
 	same(t, "what it reads then", j.got, "mark of 3.1", "mark of 3.1", "2/1")
 }
 
-// A node that is told of a later place goes on there. What it passes over it keeps for others, and what it is told is
-// done it waits for no more.
+// A node that skips to a later position continues there. It keeps the skipped data for other readers, and no longer
+// waits for batches reported as done.
 func TestSkipTo(t *testing.T) {
 	r := newReading()
 	for _, number := range []uint64{1, 2, 5, 6} {
@@ -189,7 +189,7 @@ func TestSkipTo(t *testing.T) {
 // Data that went to a node's predecessor is not here because later data is.
 func TestDataOfThePredecessorIsMissing(t *testing.T) {
 	r := newReading()
-	r.Receive(1, part{3, 10}) // the first that has come to this incarnation
+	r.Receive(1, part{3, 10}) // the first batch that this incarnation receives
 	r.places(0, BatchID{1, 2}, BatchID{1, 3})
 	r.world.sent = nil
 	r.Fire(protocol.Timer{Kind: 5})
@@ -198,7 +198,7 @@ func TestDataOfThePredecessorIsMissing(t *testing.T) {
 	same(t, "what is read", r.got, "1/2", "1/3")
 }
 
-// What a lost node has told of its data proves nothing, and neither does what anybody has told in an earlier term.
+// A lost node's reports on its data prove nothing, and neither do reports from an earlier term.
 func TestClaimsThatDoNotCount(t *testing.T) {
 	for name, forget := range map[string]func(l *Log){
 		"the node is lost": func(l *Log) { l.Replaced(2, 1) },
@@ -218,7 +218,7 @@ func TestClaimsThatDoNotCount(t *testing.T) {
 	}
 }
 
-// All have not read what a new incarnation may need.
+// Data that a new incarnation may need does not count as read by all readers.
 func TestKeptForANewIncarnation(t *testing.T) {
 	l, _ := newLeading(t, 2)
 	for n := range geo.NodeID(4) {
@@ -267,7 +267,7 @@ func TestCaughtUp(t *testing.T) {
 	}
 }
 
-// Who asks for places tells a new incarnation how far it has sent them to its predecessor.
+// A sequencer reports to a new incarnation the last batch that it sent to the predecessor.
 func TestSentToThePredecessor(t *testing.T) {
 	w := newWorld()
 	w.lose = func(geo.NodeID, geo.NodeID, protocol.Message) bool { return true }

@@ -2,11 +2,10 @@ package batchlog
 
 import "github.com/geobench/geobench/internal/base/geo"
 
-// Streams. A log may take batches over from other logs, which have them in order already: an entry says that at its
-// place come those of another log, the stream, up to a position there, from where the last such entry ended. So what
-// comes from a stream can be neither lost, nor doubled, nor change its order when the log's leader changes: any leader
-// may ask for a stream to be taken as far as it knows it, as often as it likes, and entries that take nothing more are
-// dropped by all members alike.
+// Streams. A log may include batches from other logs, the streams, which have ordered them already. An entry includes
+// the batches of a stream from the end of the last such entry up to a given position of the stream. So a change of
+// leader cannot lose, duplicate or reorder the batches of a stream. Any leader may propose to include a stream as far
+// as it knows it, any number of times. All members alike drop entries that include no further batches.
 
 // lastSequencer is the highest number of a node; streams have the numbers of sequencers from there on down.
 const lastSequencer = 1<<16 - 1

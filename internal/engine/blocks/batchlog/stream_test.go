@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// newStreaming is a log of one member, node 0, that takes two streams.
+// newStreaming returns a log of one member, node 0, that includes two streams.
 func newStreaming() *Log {
 	l := New(Config{Self: 0, Nodes: 3, Members: []geo.NodeID{0}, Env: still{}, Streams: 2, Advance: func() {}})
 	l.Start()
@@ -20,8 +20,8 @@ func taken(stream int, upto uint64) Ordered {
 	return Ordered{BatchID{geo.NodeID(lastSequencer - stream), upto}, 1}
 }
 
-// A stream is taken as far as it was asked for, further each time, between batches of sequencers. Nothing is taken
-// twice, whoever asks for it.
+// A stream is included up to the requested position, further each time, between batches of sequencers. No batch is
+// included twice, regardless of which node requests it.
 func TestStreamsGoOn(t *testing.T) {
 	l := newStreaming()
 	m := l.member
@@ -36,7 +36,7 @@ func TestStreamsGoOn(t *testing.T) {
 	}
 }
 
-// A leader asks for no more than once of what it has asked for in its term, and in the next one again.
+// A leader proposes each part of a stream once in its term, and again in the next term.
 func TestStreamsAreAskedForOnce(t *testing.T) {
 	w := newWorld()
 	for _, n := range w.nodes {

@@ -13,7 +13,7 @@ var (
 	executedUp   = invariant.New("deterministic.executed-grows", "what an executor has executed never goes back")
 )
 
-// Check says what holds of the locks. Of several rows the least is told of.
+// Check checks the invariants of the locks. If several rows violate an invariant, it reports the lowest row.
 func (x *Executor) Check(c *invariant.Checker) {
 	c.Grows(executedUp, "transactions", uint64(x.Executed))
 	var least txn.Key
@@ -52,8 +52,8 @@ func (l *lock) broken() *invariant.Invariant {
 	return nil
 }
 
-// CheckOrder says by an engine's invariant that the requests for each row are in the order of places: for engines with
-// one order. Reads without a place come in between.
+// CheckOrder checks, as an engine's invariant i, that the requests for each row are in the order of log positions. It
+// is for engines with a single order. Reads without a position may be between them.
 func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last Place
@@ -66,8 +66,8 @@ func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 	}
 }
 
-// CheckPairs says by an engine's invariant that two transactions that come in parts, and follow each other in the queue
-// of any row of any copy, are in the same order wherever they do.
+// CheckPairs checks, as an engine's invariant i, pairs of transactions that arrive in parts. If two of them follow each
+// other in the queue of any row of any copy, they have the same order in all such queues.
 func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last *execution
@@ -89,7 +89,7 @@ func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 
 // CheckCircles says by an engine's invariant that no transactions wait for each other's locks in a circle.
 func (x *Executor) CheckCircles(c *invariant.Checker, i *invariant.Invariant) {
-	// Those who wait for nobody are taken away, then those who have waited for these alone, and so on.
+	// Remove the transactions that wait for no other, then those that wait only for removed ones, and so on.
 	waits, behind := map[*execution]int{}, map[*execution][]*execution{}
 	var free []*execution
 	for _, l := range x.locks.locks {

@@ -14,8 +14,8 @@ var (
 	testCircle = invariant.New("test.circle", "nobody waits in a circle")
 )
 
-// Queues that engines must never have break what they say of them, and others do not. A word is a row's queue: w1 and
-// r1 want to write and to read, p1 does what w1 does and comes in parts, and 0 is a reader without a place.
+// Queues that engines must never have violate the invariants, and other queues do not. A word is a row's queue: w1 and
+// r1 request to write and to read. p1 does the same as w1 and arrives in parts. 0 is a reader without a position.
 func TestChecksOfQueues(t *testing.T) {
 	for name, tc := range map[string]struct{ queues, broken string }{
 		"none":                          {"", ""},

@@ -9,9 +9,9 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// execution is a transaction at one of its participants: it reads locally, sends what it read to the active
-// participants, those that write, collects their reads if it is one itself, and runs the procedure. All active
-// participants run it with the same reads, so they decide alike.
+// execution is a transaction at one of its participants. It reads locally and sends its reads to the active
+// participants, which are the ones that write. An active participant collects the reads of all participants and runs
+// the procedure. All active participants run it with the same reads, so they reach the same decision.
 //
 // It is the procedure's view of the database. Writes wait in slots until the procedure has decided.
 type execution struct {
@@ -25,7 +25,7 @@ type execution struct {
 	needed    int // parts, once the whole transaction is here
 	answering int // the active partition that answers for the others
 	waitLocks int // local locks not granted
-	waitReads int // participants not heard of whose reads, or locks with KeepLocks, it needs
+	waitReads int // participants that have not sent the reads it needs, or with KeepLocks their locks
 	deferred  int // requests that wait for a row to come
 
 	coordinator geo.NodeID // where the client waits
@@ -34,31 +34,31 @@ type execution struct {
 	multi     bool // has participants other than this node
 	active    bool // runs the procedure here
 	listed    bool // is in Executor.running
-	parted    bool // comes in parts
+	parted    bool // arrives in parts
 	queued    bool // in Executor.ready
 	holding   bool // has all its locks and its local reads
 	reordered bool // a change of the queues has given it its turn
-	stale     bool // was sent to a home that a row has left: nobody runs it
+	stale     bool // was sent to a home that a row has left: no node runs it
 	stray     bool // the procedure has used a row that its footprint does not name
 	named     bool // Executor.Graph has named it
 	sound     bool // can't be in a deadlock
 	member    bool // of the component that Reorder works on
 
-	groups   *groupWork // what it does to rows of groups, beside slots; nil: nothing yet
+	groups   *groupWork // its accesses to rows of groups, in addition to slots; nil: none yet
 	unlocked []txn.Key  // local keys that it has asked no lock for, since it is stale
 	early    []reads    // arrived before the transaction's turn
 	told     []int      // the partitions whose reads have arrived, with a Keeper
 	next     *execution // in the free list
-	requests *request   // its own, linked as siblings
+	requests *request   // the execution's own requests, linked as siblings
 }
 
 // groupWork is what an execution does to rows of groups.
 type groupWork struct {
 	writes txn.WriteSet
-	ranges []rows // what others have read for it, one for each range of the footprint
+	ranges []rows // rows received from other participants, one element for each range of the footprint
 }
 
-// group returns what the execution does to rows of groups.
+// group returns the execution's work on rows of groups, and creates it if necessary.
 func (e *execution) group() *groupWork {
 	if e.groups == nil {
 		e.groups = &groupWork{}
@@ -73,7 +73,7 @@ func (g *groupWork) reset() {
 	}
 }
 
-// slot is the state of one access. Of a group it only says where it is.
+// slot is the state of one access. For a group it holds only the location.
 type slot struct {
 	value     []byte
 	partition int32
@@ -84,7 +84,7 @@ type slot struct {
 	deleted   bool
 }
 
-// reads are those of another participant.
+// reads holds the reads of another participant.
 type reads struct {
 	partition int
 	values    []Value
@@ -92,7 +92,7 @@ type reads struct {
 	stale     bool
 }
 
-// begin prepares the execution of t, whose client waits at coordinator.
+// begin prepares the execution of t; t's client waits at coordinator.
 func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeID) {
 	e.x, e.t, e.coordinator = x, t, coordinator
 	e.hint, e.waitLocks, e.waitReads, e.holding, e.stray = 0, 0, 0, false, false
@@ -119,7 +119,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 		return
 	}
 	e.active = false
-	// The one that answers is the lowest of those in the coordinator's region, if a copy spans regions and there is any.
+	// The lowest active participant in the coordinator's region answers, if a copy spans regions and that region has one.
 	nobody := 2 * x.partitions
 	lowest, writer := nobody, nobody
 	region := x.c.Layout.Topology.RegionOf(coordinator)
@@ -158,7 +158,7 @@ func (e *execution) awaitReads() {
 	}
 }
 
-// first reports whether access i is the first of its partition with this mode, or one of these.
+// first reports whether access i is the first of its partition with one of these modes.
 func (e *execution) first(i int, mode txn.Mode) bool {
 	if e.t.Accesses[i].Mode&mode == 0 {
 		return false
@@ -205,7 +205,7 @@ next:
 // complete reports whether the transaction and all its parts at this partition have arrived.
 func (e *execution) complete() bool { return e.t != nil && e.parts == e.needed && e.deferred == 0 }
 
-// take assigns reads that have come early, and keeps those that are still early.
+// take assigns reads that arrived early, and keeps those that are still early.
 func (e *execution) take(early []reads) {
 	kept := early[:0]
 	for _, r := range early {
@@ -249,7 +249,7 @@ func (e *execution) readsRow(i int) bool {
 	return a.Mode&txn.Read != 0 && !a.Key.Ordered()
 }
 
-// locked goes on with a transaction that has all its local locks.
+// locked continues a transaction that has all its local locks.
 func (e *execution) locked() {
 	e.holding = true
 	if e.multi {
@@ -356,8 +356,8 @@ func (e *execution) execute() {
 	e.answer(o)
 }
 
-// apply puts the local writes into the store. A value that is a part of the arguments would keep the whole message in
-// memory that brought them, so those are copied, all into one piece.
+// apply writes the local writes to the store. A value that is a slice of the arguments would keep the whole received
+// message in memory. So apply copies such values, all into one buffer.
 func (e *execution) apply() {
 	var room []byte
 	for i := range e.slots {
@@ -419,8 +419,8 @@ func within(v, b []byte) bool {
 	return at >= from && at < from+uintptr(len(b))
 }
 
-// answer replies to the client when it waits at this node, or sends the outcome there when its node runs nothing
-// itself and this one is the lowest active participant of the same copy.
+// answer replies to the client if it waits at this node. Otherwise it sends the outcome to the client's node if that
+// node runs nothing itself and this node is the lowest active participant of the same copy.
 func (e *execution) answer(o txn.Outcome) {
 	x := e.x
 	if e.coordinator == x.c.Self {
@@ -432,7 +432,7 @@ func (e *execution) answer(o txn.Outcome) {
 	}
 }
 
-// answersElsewhere reports whether this node tells another one, where the client waits, the outcome.
+// answersElsewhere reports whether this node sends the outcome to another node, where the client waits.
 func (e *execution) answersElsewhere() bool {
 	partition := e.x.c.Layout.ShardOf(e.coordinator)
 	return e.x.copy[partition] == e.coordinator && e.answering == e.x.partition && !e.activeAt(int32(partition))
@@ -451,7 +451,7 @@ func (e *execution) activeAt(q int32) bool {
 	return false
 }
 
-// release gives the locks to those who wait for them, and ends the execution.
+// release passes the locks to waiting transactions and finishes the execution.
 func (e *execution) release() {
 	x := e.x
 	for i := range e.slots {
@@ -531,7 +531,7 @@ func (e *execution) Get(k txn.Key) (value []byte, err error) {
 	return sl.value, nil
 }
 
-// getMarked returns a row of a group, or one that is everywhere.
+// getMarked returns a row of a group, or a row that every partition stores.
 func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
 	r := txn.Point(k)
 	if !e.t.Reads(&r) {

@@ -1,13 +1,13 @@
-// Package deterministic executes transactions that were put in order beforehand, as Calvin's schedulers do (Thomson et
-// al., SIGMOD 2012, section 3.4): locks are requested in that order and granted in the order of the requests, the
-// partitions of a copy exchange what they have read, and each runs the procedure and applies its own part of the
-// writes. So equal orders give equal copies without a vote.
+// Package deterministic executes transactions that were ordered beforehand, as Calvin's schedulers do (Thomson et al.,
+// SIGMOD 2012, section 3.4). Locks are requested in that order and granted in the order of the requests. The partitions
+// of a copy exchange their reads, and each runs the procedure and applies its own part of the writes. So equal orders
+// give equal copies without a vote.
 //
 // A copy is one full set of partitions. An Executor is one partition of one copy. The keys of a transaction may be
-// ordered by several logs, one for each home region; then it comes in parts, one from each log, and runs when all its
-// parts at this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If the logs do
-// not agree on the order of transactions, lock queues can deadlock; the queues can then be looked at and changed
-// (graph.go).
+// ordered by several logs, one for each home region. Then the transaction arrives in parts, one from each log. It runs
+// when all its parts at this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If
+// the logs do not agree on the order of transactions, lock queues can deadlock; graph.go can then inspect and change
+// the queues.
 package deterministic
 
 import (
@@ -23,30 +23,31 @@ import (
 // Config describes an executor.
 type Config struct {
 	Self geo.NodeID
-	// Layout says who holds what. The partitions of a copy, as this package speaks of them, are its shards; each node
-	// holds one.
+	// Layout maps rows to nodes. The partitions of a copy, in the terms of this package, are the layout's shards; each
+	// node holds one.
 	Layout     geo.Layout
 	Procedures *txn.Registry
 	Store      *store.Hash
 	Env        protocol.Env
-	// Answer takes the outcome of a transaction whose client waits at this node.
+	// Answer receives the outcome of a transaction from a client that waits at this node.
 	Answer func(o txn.Outcome)
 	// KeepLocks is for engines that order transactions in more than one log. A participant keeps its locks until it knows
-	// that all the others of the copy have theirs, so all tell all others when they do, along with their reads.
+	// that all other participants of the copy have theirs. So each participant notifies all others when it has its locks,
+	// along with its reads.
 	//
-	// Transactions that several logs order have their turn at different times in different partitions, and so have those
-	// behind them. If one let go of its locks where its turn comes first, a transaction behind it there could be answered
-	// while it still waits elsewhere, behind one that has no place in some log yet. One that is called after that answer
-	// could come ahead of that one, and so of both: serializable, but not strictly. That goes for single-home
-	// transactions as well as for others.
+	// Transactions that several logs order reach their turn at different times in different partitions, and so do the
+	// transactions queued after them. Suppose that transaction A releases its locks in the partition that it reaches
+	// first. Then B, queued after A there, could be answered while A still waits elsewhere, after C, which has no position
+	// in some log yet. A transaction that is submitted after B's answer could be ordered before C, and so before A and B.
+	// That order is serializable, but not strictly. The same holds for single-home transactions.
 	KeepLocks bool
-	// Reorderable is for engines whose lock queues may be changed (Reorder). They must keep locks, too: only when all
-	// participants have theirs is it certain that no cycle goes through the transaction.
+	// Reorderable is for engines that change lock queues (Reorder). They must set KeepLocks, too: only when all
+	// participants have their locks is it certain that no cycle includes the transaction.
 	Reorderable bool
-	// Keeper, if not nil, remembers what this node has read for others of its copy, for those of them that lose what they
-	// knew.
+	// Keeper, if not nil, stores what this node has read for other nodes of its copy, for the case that they lose their
+	// state.
 	Keeper Keeper
-	// Moves is for engines whose rows move from one home to another; nil if they don't.
+	// Moves is for engines that move rows from one home to another; nil for all other engines.
 	Moves Moves
 }
 
@@ -60,20 +61,20 @@ type Executor struct {
 	copy []geo.NodeID
 
 	locks lockTable
-	// running are the transactions that wait for parts, locks or reads of other participants, and those that reads have
-	// arrived for before their own turn.
+	// running holds the transactions that wait for parts, locks or reads of other participants. It also holds those for
+	// which reads arrived before their own turn.
 	running map[Place]*execution
-	// untold are those that have become complete since Graph was called last, over the places of those that it has named
-	// and that have ended since; if they are Reorderable.
+	// untold holds the transactions that have become complete since the last call of Graph, and over the places of those
+	// that Graph has named and that have finished since. Both are used only if Reorderable is set.
 	untold []arrival
 	over   []Place
 	places []Place // room for the next Vertex.After
 	// ready have all their locks, in the order in which they got them.
 	ready  queue.Queue[*execution]
-	inline execution // for transactions that run at once
+	inline execution // for transactions that run immediately
 	free   *execution
 
-	// outReads and outAnswers gather what the current step has for other nodes of the copy, by partition or node.
+	// outReads and outAnswers collect the current step's data for other nodes of the copy, by partition or node.
 	outReads   []*Reads
 	outAnswers map[geo.NodeID]*Answers
 	readsTo    []int
@@ -88,13 +89,14 @@ type Executor struct {
 
 // Stats counts what an executor has done.
 type Stats struct {
-	// Executed transactions, thereof MultiPartition, MultiHome (those that came in parts) and Aborts.
+	// Executed counts transactions. MultiPartition, MultiHome (those that arrived in parts) and Aborts count subsets of
+	// them.
 	Executed, MultiPartition, MultiHome, Aborts int64
-	// LockWaits are transactions that could not get all their locks at once, RemoteReads those for which reads were
-	// sent, times their receivers.
+	// LockWaits counts transactions that could not get all their locks immediately. RemoteReads counts transactions for
+	// which reads were sent, once for each receiver.
 	LockWaits, RemoteReads int64
-	// Stale counts the times that a transaction was not run since a row had moved, StaleFootprints those in which one
-	// touched rows that its reconnaissance had not found.
+	// Stale counts the times that a transaction was not run because a row had moved. StaleFootprints counts the times that
+	// a transaction touched rows which its reconnaissance had not found.
 	Stale, StaleFootprints int64
 	// Finished are the transactions of other nodes' clients that are over here.
 	Finished int64
@@ -132,13 +134,13 @@ func New(c Config) *Executor {
 	return x
 }
 
-// Foreign is the number of transactions of other nodes' clients that have come, at least in part, and are not finished.
+// Foreign returns the number of unfinished transactions of other nodes' clients that have arrived, at least in part.
 func (x *Executor) Foreign() int { return x.foreign }
 
-// Parted is the number of transactions that have come in parts and are not finished.
+// Parted returns the number of unfinished transactions that arrive in parts.
 func (x *Executor) Parted() int { return x.parted }
 
-// Run runs t, whose client waits at coordinator, or queues it for its locks. All its keys here are ordered now.
+// Run runs t, or queues it for its locks. The client waits at coordinator. All keys of t at this node are ordered now.
 func (x *Executor) Run(at Place, t *txn.Transaction, coordinator geo.NodeID) {
 	x.RunAt(at, t, coordinator, nil)
 }
@@ -169,8 +171,8 @@ func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, h
 	x.drain()
 }
 
-// Part takes one of the parts of t, which was sent to these homes: its keys here whose home is home are ordered now.
-// With lockOnly, t holds its id and those keys and nothing else, and another part has the whole transaction.
+// Part handles a part of t, which was sent to these homes: its keys at this node that have the given home are ordered
+// now. With lockOnly, t holds only its id and those keys, and another part has the whole transaction.
 func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator geo.NodeID, home geo.Region, homes Homes) {
 	e := x.running[at]
 	if e == nil {
@@ -211,7 +213,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 	}
 }
 
-// conflicts reports whether anybody holds or wants one of the locks of e, a transaction without remote parts.
+// conflicts reports whether another transaction holds or waits for a lock of e, a transaction without remote parts.
 func (x *Executor) conflicts(e *execution) bool {
 	if x.locks.empty() {
 		return false
@@ -224,7 +226,8 @@ func (x *Executor) conflicts(e *execution) bool {
 	return false
 }
 
-// enlist turns the execution that begin has prepared into one that can wait. Reads may have arrived for it before.
+// enlist converts the execution that begin has prepared into an execution that can wait. Reads for it may have arrived
+// before.
 func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	var e *execution
 	listed := prepared.multi || x.c.Reorderable
@@ -352,7 +355,7 @@ func (x *Executor) sendAnswer(to geo.NodeID, o txn.Outcome) {
 	m.Outcomes = append(m.Outcomes, o)
 }
 
-// Flush sends what the step has gathered, one message per node. An engine calls it at the end of each step.
+// Flush sends the data that the step has collected, one message per node. An engine calls it at the end of each step.
 func (x *Executor) Flush() {
 	for _, q := range x.readsTo {
 		x.c.Env.Send(x.copy[q], x.outReads[q])

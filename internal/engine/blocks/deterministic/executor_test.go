@@ -17,8 +17,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// scene is the executor of partition 0 of the first of two regions with two partitions each, and what it says. Rows 0
-// and 2 are its own; 0 calls the first region home, 2 the second, as do 1 and 3 in the other partition.
+// scene is the executor of partition 0 of the first of two regions with two partitions each, and its output. It stores
+// rows 0 and 2; row 0's home is the first region, row 2's the second. The same holds for rows 1 and 3 in the second
+// partition.
 type scene struct {
 	x   *Executor
 	out []string
@@ -47,7 +48,7 @@ func (*scene) Mark(*coverage.Mark)                     {}
 func (*scene) Buggify(*buggify.Point) bool             { return false }
 func (s *scene) Rand() *rand.Rand                      { return nil }
 
-// said returns what was said since the last time.
+// said returns the output since the last call.
 func (s *scene) said() string {
 	s.x.Flush()
 	out := strings.Join(s.out, "; ")
@@ -62,7 +63,7 @@ func (s *scene) expect(t *testing.T, step, want string) {
 	}
 }
 
-// hear makes the other partition say what it has read for a transaction.
+// hear delivers the reads of the second partition for a transaction.
 func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
 	s.x.Reads(1, &Reads{
 		Reads:  []Read{{PlaceOf(id, 0), 1, reordered, false}},
@@ -105,8 +106,8 @@ func TestReorderVoidsReads(t *testing.T) {
 	}
 }
 
-// A transaction runs when the parts of all homes that have keys here have their locks, in whatever order they come and
-// whichever of them brings the transaction.
+// A transaction runs when the parts of all homes that have keys here have their locks. The order of the parts, and
+// which of them holds the transaction, do not matter.
 func TestParts(t *testing.T) {
 	whole := simload.Txn(7, "a0+1 a2+1")
 	locks := func(row uint64) *txn.Transaction {
@@ -127,7 +128,7 @@ func TestParts(t *testing.T) {
 			s := newScene(true, false)
 			s.x.Part(PlaceOf(7, 0), tc.first, tc.first != whole, 0, tc.firstHome, nil)
 			s.expect(t, "one part", "")
-			// The row of the other part is still free, that of the first is not.
+			// The row of the second part is still free; the row of the first part is not.
 			held := []string{"a0+5", "a2+5"}[tc.firstHome]
 			s.x.Run(PlaceOf(8, 0), simload.Txn(8, held), 0)
 			s.expect(t, "behind the part", "")
@@ -143,9 +144,9 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Here the transaction only reads or only writes, and the other partition writes. With one log it lets go of its locks
-// as soon as it has told its reads; with several it keeps them until the other partition has its lock, too, whether or
-// not it is multi-home itself: there it may wait for one that is.
+// The transaction here only reads or only writes, and the second partition writes. With one log the partition releases
+// the locks as soon as it has sent its reads. With several logs it keeps them until the second partition has its lock,
+// too, even for a single-home transaction: there it may wait for a multi-home transaction.
 func TestKeepLocks(t *testing.T) {
 	behind := simload.Txn(8, "a0+1")
 	t.Run("one log", func(t *testing.T) {
@@ -182,8 +183,8 @@ func TestKeepLocks(t *testing.T) {
 	}
 }
 
-// A transaction that writes a row which its footprint does not name writes nothing, although its procedure hears of no
-// error: it has no lock on that row. If its footprint was found by a reconnaissance, another one may find the row.
+// A transaction that writes a row outside its footprint writes nothing, although its procedure sees no error: it has no
+// lock on that row. If a reconnaissance found its footprint, another reconnaissance may find the row.
 func TestUndeclaredWrites(t *testing.T) {
 	for found, want := range map[bool]string{true: "t0.1 refused ", false: "t0.1 aborted "} {
 		s := newScene(false, false)

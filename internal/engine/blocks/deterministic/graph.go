@@ -2,29 +2,30 @@ package deterministic
 
 import "slices"
 
-// Vertex is a transaction in the waits-for graph of one partition, all of whose parts here have arrived: it will wait
-// for no others here than those that it waits for now.
+// Vertex is a transaction in the waits-for graph of one partition. All its parts here have arrived, so it will wait
+// here for no further transactions.
 type Vertex struct {
 	Place
 	// Participants is the number of partitions that the transaction touches.
 	Participants int
-	// After are those right ahead of it in some queue: a writer is after the readers ahead of it or, if there are none,
-	// the writer, and a reader is after the last writer. It also waits for those that these wait for, but who these are
-	// may not be known yet: parts of theirs may be missing.
+	// After holds the transactions directly ahead of this one in some queue. A writer is after the readers ahead of it or,
+	// if there are none, the writer. A reader is after the last writer. The transaction also waits for all that these wait
+	// for, which may not be known yet: some of their parts may be missing.
 	After []Place
 }
 
 // Steps counts what Graph and Reorder have looked at: transactions and requests.
 func (x *Executor) Steps() int64 { return x.steps }
 
-// arrival is a transaction whose parts here have all arrived. When the execution is another's by now, it has ended.
+// arrival is a transaction with all its parts here. If the execution has been reused for another transaction, this one
+// has finished.
 type arrival struct {
 	e  *execution
 	at Place
 }
 
-// completed notes a transaction whose parts here have all arrived, if they have. While only one log has transactions in
-// the queues of a copy's only partition, there is no way to wait in a circle.
+// completed records a transaction once all its parts here have arrived. While only one log has transactions in the
+// queues of a copy's only partition, no cycle of waits is possible.
 func (x *Executor) completed(e *execution) {
 	switch {
 	case !x.c.Reorderable || !e.complete():
@@ -35,13 +36,13 @@ func (x *Executor) completed(e *execution) {
 	}
 }
 
-// Waiting reports whether Graph has anything to tell.
+// Waiting reports whether Graph has news.
 func (x *Executor) Waiting() bool { return len(x.untold) > 0 || len(x.over) > 0 }
 
-// Graph returns what is new in the waits-for graph of this partition since the last call: transactions, in the order in
-// which the last of their parts came, and the places of those named before, in whatever part of a Vertex, that have
-// ended. Those that Reorder has given their turn are left out: nobody waits for them for ever. Only Reorderable
-// executors know.
+// Graph returns the changes in the waits-for graph of this partition since the last call. vertices holds transactions
+// in the order in which their last parts arrived. over holds the places of finished transactions that any part of a
+// Vertex has named before. Transactions that Reorder has given their turn are omitted: no transaction waits for them
+// permanently. The graph is kept only if Reorderable is set.
 func (x *Executor) Graph() (vertices []Vertex, over []Place) {
 	for _, a := range x.untold {
 		if e := a.e; e.at == a.at && e.t != nil && !e.reordered {
@@ -89,11 +90,11 @@ func (x *Executor) after(e *execution) []Place {
 }
 
 // Reorder gives the transactions of a deadlock their turn in the order given. They must be a whole strongly connected
-// component of the copy's waits-for graph to which nothing can be added, and everybody must reorder it alike.
+// component of the copy's waits-for graph that can no longer grow. Every partition must reorder it in the same way.
 //
-// In each queue they come together, behind the requests that some of them wait for, and ahead of those that wait for
-// some of them: a request cannot be both, or it would belong to the component. What they have read so far is void: they
-// read again, here and elsewhere.
+// In each queue the members are contiguous: after the requests that some of them wait for, and ahead of those that wait
+// for some of them. A request cannot be both, or it would belong to the component. The members' reads so far are void:
+// they read again, here and elsewhere.
 func (x *Executor) Reorder(members []Place) {
 	x.passes++
 	var component []*execution
@@ -136,7 +137,7 @@ func (x *Executor) Reorder(members []Place) {
 // looked at.
 func (l *lock) reorder() int64 {
 	var before, members, behind []*request
-	var reads, writes bool // by members or those behind them
+	var reads, writes bool // by members or requests queued after them
 	for q := l.head; q != nil; q = q.next {
 		switch {
 		case q.owner.member:

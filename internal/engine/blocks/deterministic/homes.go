@@ -8,15 +8,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/checkpoint"
 )
 
-// Moved says where one of a transaction's rows was, as far as its coordinator knew: it has been moved to another home
-// Count times (Ren 2019, section 4.3, calls that the row's counter), the last time to Home.
+// Moved is the location of one of a transaction's rows as its coordinator knew it. The row has been moved to another
+// home Count times (the row's counter in Ren 2019, section 4.3), the last time to Home.
 type Moved struct {
 	Access uint32
 	Home   geo.Region
 	Count  uint64
 }
 
-// Homes are those of a transaction's rows that have been moved. The others are where they were at first.
+// Homes lists the rows of a transaction that have been moved. The other rows are at their initial homes.
 type Homes []Moved
 
 // Of returns the home of access i and how often the row has been moved.
@@ -29,8 +29,8 @@ func (h Homes) Of(p geo.Placement, accesses []txn.Access, i int) (home geo.Regio
 	return p.Home(accesses[i].Key), 0
 }
 
-// ReasonMoved is the reason of an outcome Refused by which an Executor says that the transaction was sent to a home
-// that one of its rows has left. All copies find that, and none runs it: its coordinator must send it again.
+// ReasonMoved is the reason of a Refused outcome of a transaction that was sent to a home which one of its rows has
+// left. All copies detect this, and none runs the transaction: its coordinator must send it again.
 const ReasonMoved = "moved"
 
 // ReasonStaleFootprint is the reason of an outcome Refused by which an Executor says that a transaction has touched
@@ -42,7 +42,7 @@ const ReasonStaleFootprint = "stale-footprint"
 // transaction was stale.
 var Aborts = []string{ReasonStaleFootprint}
 
-// Moves knows how often rows have been moved, at the place that the node has come to in the logs.
+// Moves knows how often rows have been moved, as of the log position that the node has reached.
 type Moves interface {
 	Count(k txn.Key) uint64
 	// Later calls l.Come once the row has been moved count times, in the order of the calls. Executor.Resume follows.
@@ -54,7 +54,7 @@ type Late interface{ Come() }
 
 var _ = checkpoint.Register[*lateRequest]()
 
-// lateRequest is a request for a lock that came before its row did.
+// lateRequest is a request for a lock that arrived before its row did.
 type lateRequest struct {
 	x     *Executor
 	e     *execution
@@ -63,8 +63,9 @@ type lateRequest struct {
 	count uint64
 }
 
-// request requests a lock for e, whose coordinator believed that the row had been moved count times. If it has been
-// moved since, e is stale and gets no lock; if the log that moves it is behind here, the request waits for that.
+// request requests a lock for e; its coordinator believed that the row had been moved count times. If the row has been
+// moved more often, e is stale and gets no lock. If this node has not read the log that moves the row that far, the
+// request waits for the log.
 func (x *Executor) request(e *execution, a *txn.Access, count uint64) {
 	key, mode := a.Key, a.Mode
 	if x.c.Moves != nil {
@@ -101,7 +102,7 @@ func (l *lateRequest) Come() {
 // Resume runs what Moves has made possible.
 func (x *Executor) Resume() { x.drain() }
 
-// current reports whether no row of t has been moved since, or will have been by a log that is behind.
+// current reports that no row of t has been moved since, and that no log with a pending move of its rows is behind.
 func (x *Executor) current(t *txn.Transaction, homes Homes) bool {
 	if x.c.Moves == nil {
 		return true
@@ -124,5 +125,5 @@ func (e *execution) left(k txn.Key) {
 	e.unlocked = append(e.unlocked, k)
 }
 
-// requested reports whether e has asked for the lock of one of its rows.
+// requested reports whether e has requested the lock of its row k.
 func (e *execution) requested(k txn.Key) bool { return !slices.Contains(e.unlocked, k) }

@@ -8,19 +8,19 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Keeper remembers what an executor has read for other partitions, for engines whose nodes come back with nothing: all
-// copies read the same for a transaction, so a new incarnation has from its own copy, or gives it, what others know.
-// Reads may then come again, and all but the first are ignored.
+// Keeper stores what an executor has read for other partitions, for engines with nodes that restart without state. All
+// copies read the same for a transaction. So a new incarnation can get the missing reads from its own copy, and can
+// send reads that other nodes miss. Reads may then arrive twice; all but the first are ignored.
 type Keeper interface {
 	// Served says that values were sent to a partition of this copy for a transaction. They never change.
 	Served(at Place, to int, values []Value)
 	// Ended says that a transaction is over here.
 	Ended(at Place)
-	// Over reports whether a transaction is over here, so that nobody waits for reads for it.
+	// Over reports whether a transaction has finished here, so that it waits for no reads.
 	Over(at Place) bool
 }
 
-// knows reports whether the reads of a partition have come, and notes that they have now.
+// knows reports whether the reads of a partition have arrived before, and records that they have arrived now.
 func (e *execution) knows(partition int) bool {
 	if slices.Contains(e.told, partition) {
 		return true
@@ -29,12 +29,13 @@ func (e *execution) knows(partition int) bool {
 	return false
 }
 
-// ServeAgain sends a partition of this copy what was read for a transaction. Flush must follow.
+// ServeAgain sends a partition of this copy the values read for a transaction. Flush must follow.
 func (x *Executor) ServeAgain(at Place, to int, values []Value) {
 	x.addReads(to, Read{Place: at, Values: len(values)}, values)
 }
 
-// AnswersElsewhere reports whether this node tells another one the outcome of a transaction whose client waits there.
+// AnswersElsewhere reports whether this node sends the outcome of a transaction to another node, where the client
+// waits.
 func (x *Executor) AnswersElsewhere(t *txn.Transaction, coordinator geo.NodeID) bool {
 	if coordinator == x.c.Self {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// keeper notes what an executor tells it.
+// keeper records the calls of an executor.
 type keeper struct {
 	served []string
 	values map[Place][]Value
@@ -23,8 +23,8 @@ func (k *keeper) Served(at Place, to int, values []Value) {
 func (k *keeper) Ended(at Place)     { k.over[at] = true }
 func (k *keeper) Over(at Place) bool { return k.over[at] }
 
-// Of reads that come twice one counts, before the transaction's turn and after, and none when it is over. What was read
-// can be sent again.
+// Of reads that arrive twice only one counts, before the transaction's turn and after. Reads for a finished transaction
+// do not count. The values read can be sent again.
 func TestReadsTwice(t *testing.T) {
 	for name, early := range map[string]bool{"early": true, "late": false} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,8 @@ func TestReadsTwice(t *testing.T) {
 	}
 }
 
-// The lowest active partition of a coordinator's copy tells it the outcome, if the coordinator's own runs nothing.
+// The lowest active partition of a coordinator's copy sends it the outcome, if the coordinator's own partition runs
+// nothing.
 func TestAnswersElsewhere(t *testing.T) {
 	s := newScene(false, false)
 	for ops, want := range map[string]map[geo.NodeID]bool{

@@ -2,16 +2,16 @@ package deterministic
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// lockTable is the deterministic lock manager (Thomson 2012, section 3.4): transactions request all their local locks
-// at once and in the order of the log, and locks are granted in the order of the requests. Hence no deadlock (unless
-// several logs that disagree order the requests), and the same order of conflicting transactions in every copy.
+// lockTable is the deterministic lock manager (Thomson 2012, section 3.4). Transactions request all their local locks
+// at the same time and in log order, and locks are granted in the order of the requests. Hence there is no deadlock,
+// unless several logs that disagree order the requests. Conflicting transactions have the same order in every copy.
 type lockTable struct {
 	locks    map[txn.Key]*lock
 	free     *lock
 	freeReqs *request
 }
 
-// lock is a key's queue of requests: those that hold it come first, either one writer or any number of readers.
+// lock is a key's queue of requests. The holders are at its head: either one writer or any number of readers.
 type lock struct {
 	head, tail *request
 	next       *lock  // in the free list
@@ -24,7 +24,7 @@ type request struct {
 	granted    bool
 	prev, next *request // in the queue
 	writer     *request // right ahead of a reader that is not granted, with nothing but readers in between
-	sibling    *request // another one of the same owner
+	sibling    *request // the next request of the same owner
 }
 
 func newLockTable() lockTable { return lockTable{locks: map[txn.Key]*lock{}} }
@@ -35,7 +35,7 @@ func (t *lockTable) locked(key txn.Key) bool {
 	return ok
 }
 
-// empty reports whether nobody holds or wants a lock.
+// empty reports whether no transaction holds or waits for a lock.
 func (t *lockTable) empty() bool { return len(t.locks) == 0 }
 
 // acquire queues owner for key and reports whether it has the lock already.
@@ -61,7 +61,7 @@ func (t *lockTable) acquire(owner *execution, key txn.Key, write bool) bool {
 		l.head, l.tail, q.granted = q, q, true
 		return true
 	}
-	// A reader joins when everybody before it is a reader that holds the lock.
+	// A reader gets the lock immediately when all requests ahead of it are readers that hold the lock.
 	q.granted = !write && l.tail.granted && !l.tail.write
 	if !write && !q.granted {
 		q.writer = l.tail.nearestWriter()

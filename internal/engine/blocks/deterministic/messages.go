@@ -18,15 +18,15 @@ const (
 	KindAnswers
 )
 
-// KindPassed is that of a message of Resets.
+// KindPassed is the kind of a message of Resets.
 const KindPassed = 249
 
 // Place names a transaction to all its participants: Calvin's is the position of its batch in the log and the index
 // there, engines with several logs take the two halves of its id.
 type Place struct{ Position, Index uint64 }
 
-// PlaceOf is the place of a transaction that is named by its id and by how often it was sent again. Places are in the
-// order of ids, those of a second attempt behind all of the first.
+// PlaceOf returns the place of a transaction that is named by its id and attempt number. Places are in the order of
+// ids; all places of the second attempt follow those of the first.
 func PlaceOf(id txn.ID, attempt uint64) Place {
 	return Place{attempt<<24 | uint64(id.Stream()), uint64(id) & (1<<40 - 1)}
 }
@@ -54,7 +54,7 @@ func (p Place) AppendTo(b []byte) []byte {
 // ReadPlace reads what AppendTo wrote.
 func ReadPlace(r *codec.Reader) Place { return Place{r.Uvarint(), r.Uvarint()} }
 
-// Value is what a participant read under one key, or in a range.
+// Value is the result of a participant's read of one key or range.
 type Value struct {
 	Bytes []byte
 	Found bool
@@ -62,10 +62,10 @@ type Value struct {
 	rows  rows
 }
 
-// rows are those of a range, in its order.
+// rows holds the rows of a range, in order.
 type rows []txn.Row
 
-// Read names a transaction and how many of the message's values are its own.
+// Read names a transaction and the number of values in the message that belong to it.
 type Read struct {
 	Place
 	Values int
@@ -75,8 +75,8 @@ type Read struct {
 	Stale bool
 }
 
-// Reads carries local reads from a participant to another one of the same copy: for each transaction the values of the
-// keys that it reads in the sender's partition, in the order of its read set.
+// Reads carries local reads from a participant to another participant of the same copy. For each transaction it has the
+// values of the keys that it reads in the sender's partition, in the order of its read set.
 type Reads struct {
 	Reads  []Read
 	Values []Value
@@ -121,7 +121,7 @@ const (
 	valueRange
 )
 
-// AppendTo implements protocol.Message. A value says whether there is no row, one, or the rows of a range.
+// AppendTo implements protocol.Message. A value holds no row, one row, or the rows of a range.
 func (m *Reads) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(m.Reads)))
 	for i := range m.Reads {
@@ -262,10 +262,10 @@ func decodeAnswers(body []byte) (*Answers, error) {
 	return m, r.Done()
 }
 
-// Passed tells whose marks the sender has passed: see Resets.
+// Passed lists the marks that the sender has passed: see Resets.
 type Passed struct{ Marks []PassedMark }
 
-// PassedMark is that of an incarnation of a node.
+// PassedMark identifies the mark of an incarnation of a node.
 type PassedMark struct {
 	Node        geo.NodeID
 	Incarnation uint32
@@ -312,7 +312,7 @@ func decodePassed(body []byte) (*Passed, error) {
 	return m, r.Done()
 }
 
-// Decode reads the package's messages. It says whether kind is one of them.
+// Decode reads the package's messages. It reports whether kind is one of them.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	switch kind {
 	case KindReads:
@@ -330,7 +330,8 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 	return m, true, nil
 }
 
-// TxnArena decodes many transactions with few allocations: one holds them all, and a few hold their accesses.
+// TxnArena decodes many transactions with few allocations: one allocation holds all transactions, and a few hold their
+// accesses.
 type TxnArena struct {
 	procs    *txn.Registry
 	txns     []txn.Transaction
@@ -349,7 +350,7 @@ func (m *TxnArena) Next() *txn.Transaction {
 	return t
 }
 
-// Transaction reads and prepares one.
+// Transaction reads and prepares a transaction.
 func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	left := len(m.txns)
 	t := m.Next()

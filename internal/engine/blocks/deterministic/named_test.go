@@ -15,9 +15,9 @@ type gone struct{}
 func (gone) Count(txn.Key) uint64        { return 1 }
 func (gone) Later(txn.Key, uint64, Late) {}
 
-// A transaction whose rows have moved holds no lock and is not over before the other participants know: an executor
-// that waits for them is not idle. Where places are names, an executor that forgets everything forgets reads, too,
-// whatever their names.
+// A transaction with moved rows holds no lock and is not over before the other participants know: an executor that
+// waits for them is not idle. Where places are names, an executor that is reset discards all reads, whatever their
+// names.
 func TestIdleWithoutLocks(t *testing.T) {
 	s := &scene{}
 	s.x = New(Config{

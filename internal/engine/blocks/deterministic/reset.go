@@ -12,32 +12,35 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Resets give a copy one of whose nodes has lost what it knew the rows of another copy, for engines that put all
-// transactions into one order.
+// Resets restores a copy after one of its nodes has lost its state. The copy receives the rows of another copy. Resets
+// is for engines that put all transactions into one order.
 //
-// The partitions of a copy tell each other once what they have read, and nobody keeps that: what the lost node owed to
-// others, and they to it, is lost with it. So its whole copy begins anew, at a place in the order that all nodes agree
-// on: the mark of the new incarnation. The nodes of another copy, the donor, come to the mark, run nothing behind it
-// until all before it is over there, send their rows to the nodes of their partitions in the copy that begins anew, and
-// go on. Those stop at the mark, forget what they have executed or were about to, and go on behind it with the rows
-// that come. What was ordered before the mark they never execute, so they cannot tell their clients what became of
-// that.
+// The partitions of a copy send each other their reads once, and no node stores them. So the pending reads to and from
+// the lost node are lost with it. Therefore its whole copy restarts at a place in the order on which all nodes agree:
+// the mark of the new incarnation.
 //
-// Nobody else may be lost before all nodes have come to the mark, and behind it: see FullyReplicated.
+// The nodes of another copy, the donor, reach the mark and run nothing after it until all transactions before it have
+// finished there. Then they send their rows to the nodes of their partitions in the restarting copy, and continue. The
+// nodes of that copy stop at the mark, discard all executed and pending transactions, and continue after the mark with
+// the received rows. They never execute what was ordered before the mark, so they cannot report those outcomes to their
+// clients.
+//
+// No other node may be lost before all nodes have reached and passed the mark: see FullyReplicated.
 type Resets struct {
 	c            ResetConfig
-	incarnations []uint32   // of the nodes, as this one was told
-	passed       [][]uint32 // passed[by][of] is the incarnation of a node whose mark another one has passed, as far as it has told
-	telling      bool       // this node may have passed a mark that it has not told of
+	incarnations []uint32   // of the nodes, as reported to this one
+	passed       [][]uint32 // passed[by][of] is the last incarnation of node of whose mark node by reports to have passed
+	telling      bool       // this node may have passed a mark that it has not reported
 
 	// lacking says that this is a new incarnation without rows, waiting that this node stands at the mark at place at.
 	lacking, waiting bool
 	at               uint64
-	restored         uint64 // the place of the mark with whose rows it has gone on, plus one
+	restored         uint64 // the place of the mark from whose rows this node has continued, plus one
 	receiver         statetransfer.Receiver
-	came             *copyState // what has come, and is not in use yet
+	came             *copyState // received and not in use yet
 
-	// draining says that the reader waits for what is before a mark. owed are the rows that others wait for.
+	// draining means that the reader waits for the transactions before a mark to finish. owed holds the rows that other
+	// nodes wait for.
 	draining bool
 	owed     []*owedState
 	sender   *statetransfer.Sender
@@ -50,16 +53,16 @@ type ResetConfig struct {
 	protocol.Config
 	Layout   geo.Layout
 	Executor *Executor
-	// Passed returns the last incarnation of a node whose mark this one has passed; of this node once it needs nothing any
-	// more that went to its predecessor.
+	// Passed returns the last incarnation of a node that has its mark passed by this node. For this node itself, it does
+	// so once the node needs nothing more that went to its predecessor.
 	Passed func(n geo.NodeID) uint32
-	// Append appends what a node of the donor copy knows at the mark besides its rows. Ready reports whether this node can
-	// go on at a place that it has the rows of, and Begin, then, has it go on there: its reader stands at the mark of that
-	// place when it returns.
+	// Append appends the state of a donor node at the mark, except its rows. Ready reports whether this node can continue
+	// at a place for which it has the rows. Begin then continues there: when it returns, the node's reader is at the mark
+	// of that place.
 	Append func(b []byte) []byte
 	Ready  func(place uint64, r codec.Reader) bool
 	Begin  func(place uint64, r *codec.Reader)
-	// Forget gives up what is ordered before the place at which the reader stands: the executor has forgotten it.
+	// Forget discards what is ordered before the reader's current place: the executor has discarded it.
 	Forget func(place uint64)
 	// Advance has the reader go on.
 	Advance func()
@@ -67,13 +70,13 @@ type ResetConfig struct {
 	PieceTimer, AgainTimer uint8
 }
 
-// copyState is what has come from a donor: the rows as of a place.
+// copyState is the state received from a donor: the rows as of a place.
 type copyState struct {
 	place uint64
 	rest  codec.Reader
 }
 
-// owedState is what a node of the copy that begins anew at the mark of an incarnation of a node has to get.
+// owedState is the state that a node must receive whose copy restarts at the mark of a node's incarnation.
 type owedState struct {
 	to, node    geo.NodeID
 	incarnation uint32
@@ -81,11 +84,11 @@ type owedState struct {
 	arrived     bool
 }
 
-// ReasonReset is why an outcome is unknown: a node of the coordinator's copy has lost what it knew, and the copy has
-// begun anew behind the transaction.
+// ReasonReset is the reason of an unknown outcome: a node of the coordinator's copy has lost its state, and the copy
+// has restarted after the transaction.
 const ReasonReset = "copy-begins-anew"
 
-// againEvery is how often a donor looks whether a state that was given up on its way is to be sent again.
+// againEvery is the interval at which a donor checks whether it must resend a state that was lost on the way.
 const againEvery = time.Second
 
 // NewResets returns the resets of a node.
@@ -109,8 +112,7 @@ func (s *Resets) Pending() int {
 	return 0
 }
 
-// donor returns the copy whose nodes give their rows to those of another copy: in the nearest other region, the one of
-// the same number there.
+// donor returns the copy that sends its rows to another copy: the copy of the same number in the nearest other region.
 func (s *Resets) donor(copyNumber int) int {
 	t := s.c.Topology
 	region, k := geo.Region(copyNumber/t.Replicas), copyNumber%t.Replicas
@@ -138,8 +140,8 @@ func (s *Resets) Mark(n geo.NodeID, incarnation uint32, place uint64) (passes bo
 	return passes
 }
 
-// reset has this node begin anew at a place, as soon as it has the rows for that or for a later one, and what it sends
-// to the new incarnations of its copy reaches them.
+// reset restarts this node at a place. It waits until it has the rows of that place or a later one, and until its
+// messages reach the new incarnations of its copy.
 func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes bool) {
 	if s.restored != place+1 {
 		if !s.waiting || s.at != place {
@@ -159,14 +161,15 @@ func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes b
 	return true
 }
 
-// forget gives up what is ordered before a place.
+// forget discards what is ordered before a place.
 func (s *Resets) forget(place uint64) {
 	s.at = place
 	s.c.Executor.Reset(place)
 	s.c.Forget(place)
 }
 
-// early reports whether this node has passed the mark of a new incarnation of its copy that it has not been told of.
+// early reports whether this node has passed the mark of a new incarnation of its copy before it was notified of the
+// incarnation.
 func (s *Resets) early() bool {
 	for q := range s.c.Layout.Shards() {
 		if n := s.c.Layout.Node(s.c.Layout.CopyOf(s.c.Self), q); s.c.Passed(n) > s.incarnations[n] {
@@ -176,7 +179,7 @@ func (s *Resets) early() bool {
 	return false
 }
 
-// begin goes on with the rows that have come, if they are of the place at which this node stands, or behind it.
+// begin continues with the received rows, if they are of the node's current place or a later one.
 func (s *Resets) begin() bool {
 	if s.came == nil {
 		return false
@@ -202,7 +205,8 @@ func (s *Resets) begin() bool {
 	return true
 }
 
-// give takes the rows of this node for one of a copy that begins anew here, once all that was ordered before is over.
+// give copies the rows of this node for a node of a copy that restarts here, once all earlier transactions have
+// finished.
 func (s *Resets) give(n geo.NodeID, incarnation uint32, place uint64, to geo.NodeID) (passes bool) {
 	if s.draining = !s.c.Executor.Idle(); s.draining {
 		s.c.Env.Mark(copyDrained)
@@ -229,7 +233,7 @@ func (s *Resets) later() {
 	}
 }
 
-// Receive takes a message of the resets, and reports whether it is one.
+// Receive handles a message of the resets, and reports whether it was one.
 func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *statetransfer.Piece:
@@ -261,7 +265,7 @@ func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 	return true
 }
 
-// has returns the incarnation of a node whose mark another node has passed.
+// has returns the last incarnation of node of whose mark node by has passed.
 func (s *Resets) has(by, of geo.NodeID) uint32 {
 	if s.passed[by] == nil {
 		return 0
@@ -292,7 +296,7 @@ func (s *Resets) Fire(t protocol.Timer) {
 	s.later()
 }
 
-// Replaced says that a node has lost what it knew: see protocol.Rejoiner.
+// Replaced records that a node has lost its state: see protocol.Rejoiner.
 func (s *Resets) Replaced(n geo.NodeID, incarnation uint32) {
 	s.incarnations[n], s.passed[n] = incarnation, nil
 	s.sender.Cancel(n)
@@ -308,7 +312,7 @@ func (s *Resets) Replaced(n geo.NodeID, incarnation uint32) {
 	s.c.Advance()
 }
 
-// marks are those that this node has passed.
+// marks returns the marks that this node has passed.
 func (s *Resets) marks() *Passed {
 	m := &Passed{}
 	for n := range geo.NodeID(len(s.incarnations)) {
@@ -319,8 +323,8 @@ func (s *Resets) marks() *Passed {
 	return m
 }
 
-// Flush goes on where a step has made that possible, and tells the others how far this node has come. An engine calls
-// it at the end of each step, before that of the executor.
+// Flush continues where a step has made that possible, and reports this node's progress to the other nodes. An engine
+// calls it at the end of each step, before the executor's Flush.
 func (s *Resets) Flush() {
 	if s.draining && s.c.Executor.Idle() {
 		s.draining = false
@@ -346,8 +350,8 @@ func (s *Resets) Flush() {
 	}
 }
 
-// FullyReplicated reports whether all nodes have passed the marks of all new incarnations that this one knows of, so
-// that their copies have their rows, and nobody may still need what was in the lost nodes alone.
+// FullyReplicated reports whether all nodes have passed the marks of all new incarnations that this node knows of. Then
+// their copies have their rows, and no node still needs data that only the lost nodes had.
 func (s *Resets) FullyReplicated() bool {
 	for n, incarnation := range s.incarnations {
 		if incarnation == 0 {
@@ -375,11 +379,11 @@ func (x *Executor) Idle() bool {
 	return true
 }
 
-// Reset forgets everything but the reads that have come for transactions behind a place: what is ordered before that
-// will never be run here.
+// Reset discards everything except the received reads for transactions after a place: earlier transactions will never
+// run here.
 func (x *Executor) Reset(place uint64) {
 	if x.c.KeepLocks {
-		// Places are names, in no order: who has several logs tells apart by itself what others have read.
+		// Places are names without an order: an engine with several logs must itself distinguish the reads of other nodes.
 		clear(x.running)
 		x.untold, x.over = nil, nil
 	} else {

@@ -16,9 +16,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// standing is a node whose reader stands at a place in an order in which nothing but marks of new incarnations is:
-// marks[place] is one. Three regions with two partitions each have a copy each, and region 1 is the nearest other one
-// of region 0 and of region 2.
+// standing is a node with its reader at a place in an order that holds only marks of new incarnations: marks[place] is
+// one. Three regions with two partitions each have one copy each. Region 1 is the nearest other region of regions 0 and
+// 2.
 type standing struct {
 	*scene
 	resets *Resets
@@ -107,7 +107,7 @@ func (s *standing) give(place, value uint64) {
 	s.resets.Flush()
 }
 
-// value is that of the node's first row; 0 for none.
+// value returns the value of the node's first row, or 0 if there is none.
 func (s *standing) value() uint64 {
 	v, ok := s.store.Value(simload.Key(uint64(s.self) % 2))
 	if !ok {
@@ -125,8 +125,8 @@ func (s *standing) is(t *testing.T, what string, place, value uint64) {
 
 var lost1, lost0 = PassedMark{1, 1}, PassedMark{0, 1} // both nodes of copy 0
 
-// A node of the lost one's copy waits at the mark for the rows of there, and until it is told of the new incarnation:
-// what it sent before would be lost.
+// A node of the lost node's copy waits at the mark for the rows as of the mark, and for the notification of the new
+// incarnation: messages that it sent earlier would be lost.
 func TestCopyBeginsAnew(t *testing.T) {
 	s := newStanding(0, 0)
 	s.store.Replace(rowsOf(0, 1))
@@ -163,8 +163,8 @@ func TestNewIncarnationBegins(t *testing.T) {
 	}
 }
 
-// Of a region all of whose nodes are lost each has its mark. Rows of a later one are as good as those of the mark at
-// which a node stands, once it knows the order up to there; those of an earlier one are not.
+// If all nodes of a region are lost, each has its mark. A node at a mark can use the rows of a later mark once it knows
+// the order up to there. It cannot use the rows of an earlier mark.
 func TestSeveralMarks(t *testing.T) {
 	s := newStanding(0, 1)
 	s.resets.Replaced(1, 1)
@@ -176,7 +176,7 @@ func TestSeveralMarks(t *testing.T) {
 
 	s = newStanding(0, 1)
 	s.resets.Replaced(1, 1)
-	s.give(10, 2) // of the other one's mark, which comes first here
+	s.give(10, 2) // of the second mark, which is the first here
 	s.known, s.place = 15, 11
 	s.marks = map[uint64]PassedMark{10: lost1, 11: lost0}
 	s.advance()
@@ -193,7 +193,7 @@ func TestSeveralMarks(t *testing.T) {
 	s.give(12, 3)
 	s.is(t, "with rows of the later ones", 16, 3)
 
-	s = newStanding(2, 0) // the donor of both copies beside it
+	s = newStanding(2, 0) // the donor of both neighbouring copies
 	s.resets.Replaced(0, 1)
 	s.store.Replace(rowsOf(0, 5))
 	s.order(15, lost0, PassedMark{4, 1})
@@ -207,7 +207,7 @@ func TestSeveralMarks(t *testing.T) {
 	}
 }
 
-// A node that passes over marks goes on only when it is told of all new incarnations of its copy.
+// A node that skips marks continues only when it has been notified of all new incarnations of its copy.
 func TestPassesOverMarks(t *testing.T) {
 	s := newStanding(0, 0)
 	s.order(15, lost1, PassedMark{1, 2})
@@ -219,7 +219,7 @@ func TestPassesOverMarks(t *testing.T) {
 	s.is(t, "told of the last", 16, 3)
 
 	s = newStanding(0, 1)
-	s.done[1] = 1 // it has passed over the mark of another one that was lost with it
+	s.done[1] = 1 // it has skipped the mark of another node that was lost with it
 	s.order(15, lost0)
 	s.give(10, 3)
 	s.is(t, "not told of the other one", 10, 3)
@@ -227,7 +227,7 @@ func TestPassesOverMarks(t *testing.T) {
 	s.is(t, "told of the other one", 16, 3)
 }
 
-// A donor has nothing under way from before the mark when it takes its rows, and goes on at once.
+// A donor has no transactions from before the mark in flight when it copies its rows, and continues immediately.
 func TestDonorDrains(t *testing.T) {
 	s := newStanding(2, 0)
 	s.store.Replace(rowsOf(0, 10))
@@ -248,7 +248,7 @@ func TestDonorDrains(t *testing.T) {
 	}
 }
 
-// What is owed is sent again when its receiver has lost it, or nothing was heard of it, and no more when that has
+// A donor sends its rows again when the receiver has lost them or has not answered. It stops when the receiver has
 // passed the mark.
 func TestOwedRowsAreSentAgain(t *testing.T) {
 	s := newStanding(2, 0)
@@ -283,8 +283,8 @@ func TestOwedRowsAreSentAgain(t *testing.T) {
 	}
 }
 
-// A database is whole when every node has passed the marks of all new incarnations. A new incarnation is told which
-// those are.
+// A database is fully replicated when every node has passed the marks of all new incarnations. A new incarnation is
+// sent the list of those marks.
 func TestWholeWhenAllHavePassed(t *testing.T) {
 	s := newStanding(4, 0)
 	if !s.resets.FullyReplicated() {
@@ -334,8 +334,7 @@ func TestPassedWhenCaughtUp(t *testing.T) {
 	s.expect(t, "once more", "")
 }
 
-// An executor that is reset has forgotten what it held, and keeps what others have read for transactions behind the
-// place.
+// An executor that is reset has discarded its state, and keeps the received reads for transactions after the place.
 func TestReset(t *testing.T) {
 	s := newScene(false, false)
 	read := func(place uint64) *Reads {
