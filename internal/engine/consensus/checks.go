@@ -24,7 +24,7 @@ type indexOf struct {
 	Index uint64
 }
 
-// Check says what holds of a member of a group, whose name is the same on all of them.
+// Check checks the invariants of a member of a group; group names the group and is the same on all members.
 func (g *Group) Check(c *invariant.Checker, group any) {
 	if g.node == nil {
 		return

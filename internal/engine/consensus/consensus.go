@@ -1,35 +1,38 @@
 // Package consensus replicates a log inside protocol machines: Raft (Ongaro and Ousterhout, 2014) by go.etcd.io/raft,
 // driven so that a machine stays what package protocol asks for, deterministic and without I/O.
 //
-// A Group is one member's share of the log. Its owner hands it the messages of kind Kind and the timers of its kind,
-// and gets committed entries, in order and once each, through Config.Apply. Two things differ from plain RawNode use.
+// A Group is one member's share of the log. Its owner passes it the messages of kind Kind and the timers of its kind.
+// The owner gets committed entries, in order and once each, through Config.Apply. Several things differ from plain
+// RawNode use.
 //
-// Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group owns elections: timeouts
-// come from Env.Rand, a member that has heard nothing from a leader for that long calls Campaign, and only the leader
-// ticks, once per heartbeat. A member that has a live leader ignores pre-votes, as Raft's leader stickiness asks
-// (thesis, section 4.2.3).
+// Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group manages elections. Timeouts
+// are drawn from Env.Rand, a member that has received nothing from a leader for that long calls Campaign, and only the
+// leader ticks, once per heartbeat. A member that has a live leader ignores pre-votes, as Raft's leader stickiness
+// requires (thesis, section 4.2.3).
 //
-// Timeouts that are shorter than two round trips elect nobody, and what a round trip is nobody knows beforehand: a link
-// that has lost packets may hold back everything for some hundred milliseconds. So a member's timeout doubles whenever
-// it campaigns again without having heard of a leader in between, up to some seconds, and is halved again while the
-// leader's signs of life come in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound like that).
+// Timeouts shorter than two round trips elect no leader, and the round trip is not known beforehand: a link that has
+// lost packets may delay all messages for some hundred milliseconds. So a member's timeout doubles, up to some seconds,
+// whenever it campaigns again without having heard from a leader in between. The timeout is halved again while the
+// leader's messages arrive in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound in this way).
 //
-// Storage. The log lives in memory and is cut behind the applied entries. A member that has fallen too far behind gets
-// the owner's snapshot: what Apply made of the entries so far. It is made when it is needed, and not before, and goes
-// in pieces, so that heartbeats and entries find their way between them: see snapshots.go.
+// Storage. The log is in memory and is truncated up to the applied entries. A member that is too far behind gets the
+// owner's snapshot: the state that results from applying the entries so far. The snapshot is only taken when it is
+// needed. It is sent in pieces, so that heartbeats and entries are sent between them: see snapshots.go.
 //
-// Members. A node whose process and memory are lost has forgotten its votes and what it has acknowledged, so what takes
-// its place is never taken for it: its next incarnation is another member, with another number in Raft. The leader
-// takes the old one out, and the new one in: see members.go.
+// Members. A node that has lost its process and memory has lost its votes and acknowledgements. So its replacement must
+// not act as the same member: the next incarnation is another member, with another number in Raft. The leader removes
+// the old member and adds the new one: see members.go.
 //
-// Leases. With Config.Lease a leader knows for a while that it is the only one (thesis, section 6.4.1): since it sent a
-// heartbeat that a majority, itself included, has acknowledged. Whoever acknowledges one grants no vote, not even a
-// pre-vote, before Config.Election has passed, so that the next leader comes after that; a leader that grants a vote
-// itself leads no more. Both count on their own clocks, from the heartbeat's sending and its arrival. So a lease that
-// is shorter than Election by some time holds as long as the two clocks' durations differ by less than that, whatever
-// time they show. Where leases cannot be renewed in time, since links stall for longer than they last, a leader can
-// still know that it led at an instant: a majority acknowledges a heartbeat that it sent later (the thesis's read
-// index). That takes no clock, and a round trip.
+// Leases. With Config.Lease a leader knows for a while that it is the only leader (thesis, section 6.4.1). The lease
+// starts when it sends a heartbeat that a majority, including itself, acknowledges. A member that acknowledges a
+// heartbeat grants no vote, not even a pre-vote, before Config.Election has passed, so the next leader is elected after
+// that. A leader that grants a vote itself gives up its lease. Both measure time on their own clocks, from the sending
+// and the arrival of the heartbeat. So let a lease be shorter than Election by some time. It holds as long as the
+// durations of the two clocks differ by less than that time, whatever time the clocks show.
+//
+// Links may stall for longer than a lease lasts, so that it cannot be renewed in time. A leader can still determine
+// that it led at an instant: a majority acknowledges a heartbeat that it sent later (the thesis's read index). That
+// needs no clock, but a round trip.
 package consensus
 
 import (
@@ -49,7 +52,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Defaults of Config: a leader that has been silent for one to two seconds, five heartbeats or more, is replaced.
+// Defaults of Config: a leader that sends nothing for one to two seconds, which is five heartbeats or more, is
+// replaced.
 const (
 	DefaultHeartbeat = 200 * time.Millisecond
 	DefaultElection  = time.Second
@@ -63,7 +67,8 @@ const enoughElection = 2 * time.Second
 // Config describes a member.
 type Config struct {
 	Self geo.NodeID
-	// Incarnation of Self: 0 for the first. A later one starts with nothing, and votes once the leader has taken it in.
+	// Incarnation is the incarnation of Self: 0 for the first. A later incarnation starts without state, and votes once
+	// the leader has added it.
 	Incarnation uint32
 	// Members of the group, the same list everywhere. Self is among them.
 	Members []geo.NodeID
@@ -78,37 +83,37 @@ type Config struct {
 	// exceed Heartbeat plus two round trips: while it does not, elections fail until timeouts have grown, see the
 	// package's comment. 0 means DefaultElection.
 	Election time.Duration
-	// Lease is how long after its sending a heartbeat that a majority has acknowledged keeps other members from being
-	// elected, by the leader's clock: Election less what clocks may differ by meanwhile. 0 means that there are no
-	// leases. All members have the same.
+	// Lease is the time for which an acknowledged heartbeat prevents the election of other members, from its sending on,
+	// by the leader's clock. A majority must have acknowledged it. Lease is Election minus the amount by which clocks may
+	// diverge meanwhile. 0 means that there are no leases. All members have the same value.
 	Lease time.Duration
 	// Keep is the number of applied entries kept for members that lag; 0 means DefaultKeep.
 	Keep int
-	// KeepBytes bounds the bytes of what is kept, as far as that leaves one entry; 0 means no bound.
+	// KeepBytes bounds the size of the kept entries, but at least one entry is kept; 0 means no bound.
 	KeepBytes int
 	// Apply takes the committed entries in the order of the log.
 	Apply func(data []byte)
-	// Lead tells that leader leads from term on, as far as this member knows.
+	// Lead is called when this member learns that leader leads from term on.
 	Lead func(leader geo.NodeID, term uint64)
 	// Snapshot returns the owner's state: what Apply has made of all entries so far.
 	Snapshot func() []byte
 	// Restore replaces the owner's state by a snapshot.
 	Restore func(data []byte)
-	// ChunkBytes bounds a piece of a snapshot, of which one is sent every ChunkEvery; 0 means those of package
-	// statetransfer.
+	// ChunkBytes is the maximum size of a piece of a snapshot. One piece is sent per interval ChunkEvery. 0 selects the
+	// values of package statetransfer.
 	ChunkBytes int
 	ChunkEvery time.Duration
 	// Lossy says that a snapshot does not bring all that the entries did: its owner gives something up with it.
 	Lossy bool
 
-	// reused has a new incarnation take itself for the old one, which is wrong: a test shows what comes of it.
+	// reused makes a new incarnation act as the old one, which is wrong: a test shows the consequences.
 	reused bool
 }
 
 // Group is one member of a replicated log.
 type Group struct {
 	c         Config
-	node      *raft.RawNode `checkpoint:"-"` // nil in a group of one, which needs no agreement
+	node      *raft.RawNode `checkpoint:"-"` // nil in a group of one member, which needs no agreement
 	written   written       // node, in checkpoints
 	storage   *storage
 	leader    geo.NodeID
@@ -128,11 +133,12 @@ type Group struct {
 	draining  bool
 	applying  bool
 	queue     [][]byte // committed, not yet applied
-	// acknowledged are, by member, the times at which this leader sent the last heartbeats that came back.
+	// acknowledged holds, by member, the sending times of the last heartbeats of this leader that the member has
+	// acknowledged.
 	acknowledged map[uint64]time.Duration
-	leased       time.Duration // until then this leader is the only one
-	// beaten is the latest time of all heartbeats sent by this member, confirmed that of those of this term which a
-	// majority has acknowledged.
+	leased       time.Duration // until this time, this leader is the only one
+	// beaten is the latest sending time of all heartbeats of this member. confirmed is the latest sending time of
+	// heartbeats of this term that a majority has acknowledged.
 	beaten, confirmed time.Duration
 	membership
 	snapshots
@@ -148,7 +154,7 @@ type storage struct {
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	g := s.g
 	if g.applying || len(g.queue) > 0 {
-		return nil, raft.ErrSnapshotTemporarilyUnavailable // the owner's state is that of no index
+		return nil, raft.ErrSnapshotTemporarilyUnavailable // the owner's state belongs to no index
 	}
 	term, err := s.Term(g.applied)
 	if err != nil {
@@ -245,7 +251,7 @@ func (g *Group) found() {
 	g.applied, g.compacted, g.newest = 1, 1, 1
 }
 
-// Start begins the member's work. The preferred member campaigns at once.
+// Start starts the member. The preferred member campaigns immediately.
 func (g *Group) Start() {
 	if g.node == nil {
 		g.lead(g.c.Self, 1)
@@ -268,8 +274,8 @@ func (g *Group) Leading() bool { return g.leading }
 // Term returns the term of the last leader that this member knows of.
 func (g *Group) Term() uint64 { return g.term }
 
-// Current reports whether this member leads and has applied an entry of its own term, and with that all that was
-// committed before it.
+// Current reports whether this member leads and has applied an entry of its own term, and therefore all entries that
+// were committed before it.
 func (g *Group) Current() bool { return g.leading && (g.node == nil || g.newest == g.term) }
 
 // Leased reports whether this member leads and no other does: see Config.Lease.
@@ -278,9 +284,9 @@ func (g *Group) Leased() bool { return g.leading && (g.node == nil || g.c.Env.No
 // Mark returns a mark of this instant, for LedSince.
 func (g *Group) Mark() time.Duration { return g.beaten }
 
-// LedSince reports whether this leader knows that at some instant after a mark nobody of a later term had committed
-// anything: a majority has acknowledged a heartbeat that was sent after the mark. It holds whatever clocks show, and
-// does not say that this member still leads. Config.Lease must be set.
+// LedSince reports whether this leader knows that at some instant after mark no leader of a later term had committed
+// anything. A majority has then acknowledged a heartbeat that was sent after mark. The result is valid whatever clocks
+// show, and does not mean that this member still leads. Config.Lease must be set.
 func (g *Group) LedSince(mark time.Duration) bool {
 	return g.leading && (g.node == nil || g.confirmed > mark)
 }
@@ -297,7 +303,7 @@ func (g *Group) Last() uint64 {
 	return last
 }
 
-// Awaits reports whether this member has entries that may be committed later, and whose data counts.
+// Awaits reports whether this member has entries that may be committed later and for which counts returns true.
 func (g *Group) Awaits(counts func(data []byte) bool) bool {
 	if g.node == nil || g.Last() <= g.applied {
 		return false
@@ -371,8 +377,8 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 			return
 		}
 	case raftpb.MsgAppResp:
-		// Logs begin at index 1, so index 0 acknowledges nothing: it answers a leader of an earlier term, who is to learn of
-		// this one. Who leads in this one would take it for an acknowledgement of an empty log, which needs a snapshot.
+		// Logs start at index 1, so index 0 acknowledges nothing: it answers a leader of an earlier term, to notify it of
+		// this term. The leader of this term would take it for an acknowledgement of an empty log, which needs a snapshot.
 		if msg.GetIndex() == 0 && !msg.GetReject() && msg.GetTerm() <= g.node.BasicStatus().GetTerm() {
 			g.c.Env.Mark(oldTermAnswered)
 			return
@@ -407,7 +413,7 @@ func (g *Group) renew(m *raftpb.Message) {
 		return
 	}
 	g.acknowledged[from] = sent
-	// With itself and as many others as make a majority: the times of the others, latest first.
+	// A majority is this member and enough other members. These are the others' times, latest first.
 	others := make([]time.Duration, 0, len(voters)-1)
 	for _, id := range voters {
 		if id != g.self {
@@ -431,7 +437,7 @@ func (g *Group) acknowledgedBy(id uint64) time.Duration {
 // never is before all times.
 const never = time.Duration(math.MinInt64)
 
-// Fire takes one of the group's timers.
+// Fire handles one of the group's timers.
 func (g *Group) Fire(t protocol.Timer) {
 	switch t.Arg {
 	case heartbeatTimer:
@@ -470,14 +476,14 @@ func (g *Group) Fire(t protocol.Timer) {
 }
 
 func (g *Group) campaign() {
-	// It fails while a change of members is committed and not applied, which drain leaves to nobody.
+	// Campaign fails while a membership change is committed and not applied, a state that drain never leaves.
 	_ = g.node.Campaign()
 }
 
 // silence is the shortest silence of a leader after which this member campaigns now.
 func (g *Group) silence() time.Duration { return g.c.Election << g.doublings }
 
-// shorten halves the timeout where one half as long would have been long enough lately, with a quarter to spare.
+// shorten halves the timeout if half of it would have been enough recently, with a quarter to spare.
 func (g *Group) shorten() {
 	if g.doublings > 0 && g.gap+g.gap/4 < g.silence()/2 {
 		g.c.Env.Mark(timeoutHalved)
@@ -504,7 +510,7 @@ func (g *Group) beat() {
 // drain does what Raft has made ready: store, send, apply.
 func (g *Group) drain() {
 	if g.node == nil || g.draining {
-		return // the callback that came here is inside a drain, which goes on
+		return // the caller is a callback inside a drain, which continues
 	}
 	g.draining = true
 	for g.node.HasReady() {
@@ -545,7 +551,7 @@ func (g *Group) drain() {
 		for _, to := range failed {
 			g.node.ReportSnapshot(to, raft.SnapshotFailure)
 		}
-		// A new leader is told before what it commits, so that the owner knows in which role it applies.
+		// Announce a new leader before its committed entries, so that the owner knows its role when it applies them.
 		if st := g.node.BasicStatus(); st.Lead != raft.None {
 			g.lead(nodeOf(st.Lead), st.HardState.GetTerm())
 		} else {
@@ -560,8 +566,8 @@ func (g *Group) drain() {
 	g.draining = false
 }
 
-// send sends Raft's messages. It returns whom a snapshot was sent, as far as Raft needs to know: in one piece, or not
-// at all.
+// send sends Raft's messages. It returns the members to which a snapshot was sent, as far as Raft needs to know: in one
+// piece, or not at all.
 func (g *Group) send(msgs []*raftpb.Message) (finished, failed []uint64) {
 	for _, m := range msgs {
 		snapshot := m.GetType() == raftpb.MsgSnap
@@ -632,7 +638,7 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 	g.c.Lead(leader, term)
 }
 
-// compact cuts the log once a tenth of what is kept has been applied anew.
+// compact truncates the log each time that entries amounting to a tenth of the kept entries have been applied.
 func (g *Group) compact() {
 	keep := int64(g.c.Keep)
 	switch {

@@ -48,7 +48,7 @@ func newCluster(n, keep int, seed uint64) *cluster {
 	return newClusterWith(n, seed, consensus.Config{Keep: keep})
 }
 
-// newClusterWith returns one with what config says beside its members and callbacks.
+// newClusterWith returns a cluster with the given configuration, in addition to its members and callbacks.
 func newClusterWith(n int, seed uint64, config consensus.Config) *cluster {
 	delays := make([][]float64, n)
 	for i := range delays {
@@ -57,7 +57,7 @@ func newClusterWith(n int, seed uint64, config consensus.Config) *cluster {
 	return newClusterOver(delays, seed, config)
 }
 
-// newClusterOver returns one whose links have these delays, in milliseconds.
+// newClusterOver returns a cluster with links of these delays, in milliseconds.
 func newClusterOver(delays [][]float64, seed uint64, config consensus.Config) *cluster {
 	n := len(delays)
 	c := &cluster{members: make([]*member, n)}
@@ -89,13 +89,13 @@ func newClusterOver(delays [][]float64, seed uint64, config consensus.Config) *c
 	return c
 }
 
-// propose lets node n propose the next number at time t from now, and says whether it could.
+// propose lets node n propose the next number, and reports whether it could.
 func (c *cluster) propose(n int) bool {
 	c.next++
 	ok := false
 	c.At(c.Now(), func() { ok = c.members[n].group.Propose(fmt.Append(nil, c.next)) })
 	c.Run(c.Now())
-	// The simulator sends what a handler has put out; a proposal from outside leaves with the next heartbeat.
+	// The simulator sends a handler's messages; a proposal from outside is sent with the next heartbeat.
 	return ok
 }
 
@@ -178,7 +178,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A leader in the minority commits nothing; the majority elects another, and the old one follows after the heal.
+// A leader in the minority commits nothing; the majority elects another leader, which the old leader follows after the
+// heal.
 func TestPartition(t *testing.T) {
 	for seed := range uint64(10) {
 		c := newCluster(3, 0, seed)
@@ -207,8 +208,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestLateAnswers elects a leader in a network that is slower than the election timeout says: two round trips, which an
-// election takes, are longer than the longest one. Links that lose packets are like that for a while.
+// TestLateAnswers elects a leader in a network that is slow relative to the election timeout: the two round trips of an
+// election take longer than the longest timeout. Links that lose packets are like that for a while.
 func TestLateAnswers(t *testing.T) {
 	for seed := range uint64(20) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 5 * time.Millisecond, Election: 15 * time.Millisecond})
@@ -227,13 +228,13 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// TestTimeoutsAreThoseOfTheConfiguration lets elections fail, and finds failover as short as before once one has
-// succeeded.
+// TestTimeoutsAreThoseOfTheConfiguration lets elections fail, and checks that failover takes as long as before once an
+// election has succeeded.
 func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 	for seed := range uint64(20) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 180 * time.Millisecond, Election: 300 * time.Millisecond})
 		c.wait(time.Second)
-		// For a while nobody reaches anybody. Then there is a leader again, and a while later failover takes what it took
+		// For a while no node reaches another. Then there is a leader again, and a while later failover takes as long as
 		// before.
 		for n := range geo.Region(5) {
 			for m := range n {
@@ -260,7 +261,7 @@ func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// An entry has reached the members that have it, and not one that has all before it.
+// An entry has reached the members that have it, but not a member that only has all entries before it.
 func TestReached(t *testing.T) {
 	c := newCluster(3, 0, 1)
 	c.wait(time.Second)
@@ -280,7 +281,7 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// A member that was cut off must not depose the leader when it comes back: it has asked for pre-votes only.
+// A member that was disconnected must not depose the leader when it returns: it has asked for pre-votes only.
 func TestReturningMemberDoesNotDisturb(t *testing.T) {
 	for seed := range uint64(10) {
 		c := newCluster(3, 0, seed)
@@ -298,7 +299,8 @@ func TestReturningMemberDoesNotDisturb(t *testing.T) {
 	}
 }
 
-// A member that is cut off from the leader alone does not depose it: the others hear the leader and answer no pre-vote.
+// A member that is disconnected only from the leader does not depose it: the other members hear the leader and answer
+// no pre-vote.
 func TestMemberCutOffFromTheLeaderDoesNotDisturb(t *testing.T) {
 	for seed := range uint64(10) {
 		c := newCluster(3, 0, seed)
@@ -316,7 +318,7 @@ func TestMemberCutOffFromTheLeaderDoesNotDisturb(t *testing.T) {
 func TestSnapshot(t *testing.T) {
 	c := newCluster(3, 20, 1)
 	c.wait(time.Second)
-	c.Crash(2) // a member that never comes back must not keep the log from being cut
+	c.Crash(2) // a member that never returns must not keep the log from being truncated
 	for range 300 {
 		c.propose(0)
 		c.wait(20 * time.Millisecond)
@@ -336,7 +338,7 @@ func TestSnapshot(t *testing.T) {
 	c.wait(time.Second)
 	c.Cut(0, 2)
 	c.Cut(1, 2)
-	// Links lose nothing, so the leader goes on sending until its window of 4096 messages is full.
+	// Links lose nothing, so the leader continues to send until its window of 4096 messages is full.
 	for range 4500 {
 		c.propose(0)
 		c.wait(5 * time.Millisecond)
@@ -352,9 +354,9 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// Nobody is sent a snapshot as long as the log is whole, whatever links are cut and leaders change: what a member
-// answers to a leader of an earlier term says nothing of its log. An owner whose snapshots hold less than its log does
-// without them.
+// No member is sent a snapshot as long as the log is complete, whatever links are cut and leaders change: a member's
+// answer to a leader of an earlier term says nothing about its log. An owner whose snapshots hold less than its log
+// needs no snapshots.
 func TestWholeLogsNeedNoSnapshots(t *testing.T) {
 	for seed := range uint64(100) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 30 * time.Millisecond, Election: 120 * time.Millisecond})
@@ -406,7 +408,7 @@ func TestKeepBytes(t *testing.T) {
 	}
 }
 
-// troubled runs a group with leases whose links are cut and healed at random and whose clocks jump by up to jump, and
+// troubled runs a group with leases. Its links are cut and healed at random, and its clocks jump by up to jump. It
 // calls look every 5 ms.
 func troubled(n int, seed uint64, jump time.Duration, steps int, look func(*cluster)) {
 	c := newClusterWith(n, seed, consensus.Config{Lease: consensus.DefaultElection - 250*time.Millisecond})
@@ -455,9 +457,9 @@ func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 	return double, float64(some) / steps
 }
 
-// A leader that has marked an instant, and knows later that it led since, was not deposed then: whoever led in a later
-// term began after the mark. Clocks that jump by any time make no difference. A heartbeat from before the mark would be
-// no proof.
+// A leader that marks an instant and later learns that it led since then was not deposed at that instant. Every leader
+// of a later term started after the mark. Clock jumps of any size make no difference. A heartbeat from before the mark
+// would be no proof.
 func TestLedSince(t *testing.T) {
 	type marked struct {
 		at   time.Duration // in the simulator's time; 0 for no mark
@@ -488,7 +490,7 @@ func TestLedSince(t *testing.T) {
 					began[g.Term()] = c.Now()
 				}
 				if g.LedSince(math.MinInt64) && deposed(marked{at: c.Now(), term: g.Term()}) {
-					unproved++ // it has led at some time, and does not at this one
+					unproved++ // it has led at some time, but does not lead now
 				}
 				switch {
 				case m.at == 0:
@@ -509,8 +511,9 @@ func TestLedSince(t *testing.T) {
 	}
 }
 
-// At no time two members hold the lease, whatever the links do, if clocks jump by less than what the lease is shorter
-// than an election timeout. Clocks that jump by more are not survived: the bound is needed.
+// Two members never hold the lease at the same time, whatever the links do, provided that clock jumps stay within a
+// bound. The bound is the election timeout minus the lease. Larger jumps break the property, which shows that the bound
+// is needed.
 func TestLeases(t *testing.T) {
 	broken := 0
 	for seed := range uint64(20) {
@@ -527,8 +530,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// A lease lasts from when the heartbeat was sent that a majority has acknowledged, however long the acknowledgements
-// have taken: the others count from when they have heard it.
+// A lease counts from the sending of the heartbeat that a majority has acknowledged, however long the acknowledgements
+// took. The other members count from its arrival.
 func TestLeaseCountsFromSending(t *testing.T) {
 	const lease = 750 * time.Millisecond
 	c := newClusterOver([][]float64{{0, 20, 20}, {400, 0, 20}, {400, 20, 0}}, 1, consensus.Config{Lease: lease})
@@ -537,7 +540,7 @@ func TestLeaseCountsFromSending(t *testing.T) {
 		t.Fatalf("leading %v, leased %v", g.Leading(), g.Leased())
 	}
 	c.Crash(1)
-	c.Crash(2) // heartbeats that are sent from now on are acknowledged by nobody, and acknowledgements are under way
+	c.Crash(2) // from now on no member acknowledges heartbeats; earlier acknowledgements are in flight
 	c.wait(lease - 20*time.Millisecond)
 	if c.members[0].group.Leased() {
 		t.Errorf("a member is leased %v after the last heartbeat that others have heard", lease)

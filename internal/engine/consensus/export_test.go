@@ -13,7 +13,7 @@ func (g *Group) Stored() int {
 	return int(last - first + 1)
 }
 
-// ReuseIDs has new incarnations take themselves for the old ones.
+// ReuseIDs makes new incarnations use the identities of the old ones.
 func (c *Config) ReuseIDs() { c.reused = true }
 
 // Spoil changes a byte of the snapshots that this leader is sending, so that they are not what their digests say.
@@ -24,7 +24,7 @@ func (g *Group) Spoil() {
 	}
 }
 
-// Voters is how many members vote, as far as this one knows.
+// Voters returns the number of voting members, as far as this member knows.
 func (g *Group) Voters() int { return len(g.conf.GetVoters()) }
 
 // Votes reports whether the member votes.

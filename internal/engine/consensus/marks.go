@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks of this package: see package coverage.
 var (
 	campaign        = coverage.New("consensus.campaign", "A member has heard of no leader for so long that it wants to lead")
 	timeoutDoubled  = coverage.New("consensus.timeout-doubled", "A member campaigns again without having heard of a leader, and waits twice as long for the next")
@@ -22,7 +22,7 @@ var (
 	ackRepeated     = coverage.New("consensus.ack-late", "The acknowledgement of a heartbeat comes after that of a later one, or twice")
 )
 
-// What replicas may be told to do: see package buggify.
+// Buggify points of this package: see package buggify.
 var (
 	cutShort         = buggify.New("consensus.log-cut", "A member forgets all entries that it has applied, so that who lacks one needs a snapshot")
 	smallPieces      = buggify.New("consensus.small-pieces", "A snapshot is sent in pieces of 16 bytes")

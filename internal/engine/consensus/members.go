@@ -12,29 +12,31 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// A node that has lost its memory comes back as another member (Ongaro's thesis, section 4). The leader changes one
-// member at a time, which is safe since the majorities of before and after meet, and only once it has committed
-// something in its term (Ongaro, raft-dev, 2015):
+// A node that has lost its state rejoins as another member (Ongaro's thesis, section 4). The leader changes one member
+// at a time, which is safe because the majorities before and after the change intersect. It does so only after it has
+// committed an entry in its term (Ongaro, raft-dev, 2015):
 //
-//  1. The old incarnation is taken out. It counted for a majority and will never answer again, so that this needs nobody
-//     who was not needed before; where those who are left are no majority it is not committed, and nothing happens.
-//  2. The new one is taken in as a learner, who gets the log and does not count.
-//  3. It is made a voter when it has caught up: when it has got what was committed at the beginning of a round within
-//     an election timeout (thesis, section 4.2.1).
+//  1. The leader removes the old incarnation. That incarnation counted for a majority and will never answer again, so
+//     the removal needs no additional member. If the remaining members are no majority, the removal is not committed,
+//     and nothing happens.
+//  2. The leader adds the new incarnation as a learner, which receives the log and does not vote.
+//  3. The leader makes the learner a voter when it has caught up. It has caught up when it receives all entries
+//     committed at the start of a round within an election timeout (thesis, section 4.2.1).
 //
-// The log says how far that is, so that the next leader goes on where the last one was.
+// The log records the progress, so that the next leader continues from there.
 
-// membership is what a member knows of who belongs to the group.
+// membership is a member's knowledge of the group's members.
 type membership struct {
 	self uint64
 	// conf are the members as of the last applied entry; nil before a new incarnation has its first snapshot.
 	conf *raftpb.ConfState
-	// incarnations are those of other nodes that are not the first.
+	// incarnations holds the incarnations of other nodes, without first incarnations.
 	incarnations map[geo.NodeID]uint32
 
 	// mended says that the group was whole when it was asked last, and nothing has happened to its members since.
 	mended bool
-	// At the leader, changing is the index of the change that it has proposed last, and rounds are those of the learners.
+	// changing is, at the leader, the index of the last change that it proposed. rounds holds the catch-up rounds of the
+	// learners.
 	changing uint64
 	rounds   map[uint64]round
 }
@@ -49,7 +51,7 @@ func newMembership(c *Config) membership {
 	return membership{self: raftID(c.Self, c.Incarnation), incarnations: map[geo.NodeID]uint32{}}
 }
 
-// raftID is a member's number in Raft. It is never 0, which Raft takes for nobody.
+// raftID returns a member's Raft ID. It is never 0, which Raft uses for no member.
 func raftID(n geo.NodeID, incarnation uint32) uint64 {
 	return uint64(incarnation)<<32 | uint64(uint32(n)+1)
 }
@@ -60,17 +62,18 @@ func (m *membership) ids() []uint64       { return slices.Concat(m.conf.GetVoter
 func (m *membership) votes() bool         { return slices.Contains(m.conf.GetVoters(), m.self) }
 func (m *membership) gone(id uint64) bool { return incarnationOf(id) < m.incarnations[nodeOf(id)] }
 
-// knows reports whether what is sent to a member reaches it: its node's link is with that incarnation.
+// knows reports whether messages to a member reach it: its node's link leads to that incarnation.
 func (m *membership) knows(id uint64) bool { return incarnationOf(id) == m.incarnations[nodeOf(id)] }
 
-// between reports whether a message is for this member, and from one that lives. What was meant for an earlier
-// incarnation must not be answered: it has promised and acknowledged what this one does not know.
+// between reports whether a message is for this member, and from a member that has not been replaced. A message for an
+// earlier incarnation must not be answered: this incarnation does not know the promises and acknowledgements of the
+// earlier one.
 func (g *Group) between(from geo.NodeID, m *raftpb.Message) bool {
 	return nodeOf(m.GetFrom()) == from && m.GetTo() == g.self && !g.gone(m.GetFrom())
 }
 
-// Replaced says that another member's node has lost its process and memory, and that a new incarnation is in its place.
-// What is sent to the node from now on reaches that one.
+// Replaced reports that another member's node has lost its process and memory, and that a new incarnation has taken its
+// place. Messages to the node now reach the new incarnation.
 func (g *Group) Replaced(n geo.NodeID, incarnation uint32) {
 	if g.node == nil || g.c.reused || incarnation <= g.incarnations[n] || n == g.c.Self || !slices.Contains(g.c.Members, n) {
 		return
@@ -80,11 +83,11 @@ func (g *Group) Replaced(n geo.NodeID, incarnation uint32) {
 	g.mend()
 }
 
-// Joined reports whether this member has the group's state: one that is not the first incarnation gets it from the
-// others.
+// Joined reports whether this member has the group's state. A later incarnation receives the state from the other
+// members.
 func (g *Group) Joined() bool { return g.node == nil || g.conf != nil }
 
-// FullyReplicated reports whether the group has all its members, as far as this one knows, and all of them vote.
+// FullyReplicated reports whether the group has all its members and all of them vote, as far as this member knows.
 func (g *Group) FullyReplicated() bool {
 	if g.node == nil {
 		return true
@@ -101,7 +104,7 @@ func (g *Group) FullyReplicated() bool {
 	return len(g.conf.GetVoters()) == len(g.c.Members) && len(g.conf.GetLearners()) == 0
 }
 
-// mend proposes what the group needs next to be whole again, if this member leads it.
+// mend proposes the next membership change that the group needs to be complete again, if this member leads it.
 func (g *Group) mend() {
 	for g.node != nil && !g.mended && g.Current() && g.applied >= g.changing {
 		if g.mended = g.FullyReplicated(); g.mended {
@@ -151,7 +154,8 @@ func (g *Group) votersReached(index uint64) bool {
 	return reached
 }
 
-// caughtUp reports whether a learner has ended a round within an election timeout. If not, the next one begins.
+// caughtUp reports whether a learner has completed a round within an election timeout. If the round took longer, the
+// next round starts.
 func (g *Group) caughtUp(id uint64) bool {
 	var at tracker.Progress
 	g.node.WithProgress(func(of uint64, _ raft.ProgressType, p tracker.Progress) {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/consensus"
 )
 
-// lose lets a node lose its process and memory. After d an empty one is in its place.
+// lose makes a node lose its process and memory. After d, an empty node takes its place.
 func (c *cluster) lose(n int, d time.Duration) {
 	c.Crash(geo.NodeID(n))
 	c.At(c.Now()+d, func() { c.Replace(geo.NodeID(n)) })
@@ -31,8 +31,8 @@ func (c *cluster) whole(within time.Duration) bool {
 	return false
 }
 
-// Whoever is lost, the leader or a follower, a new incarnation takes its place while others propose, has what they
-// have, and votes for and against what comes later: so that each can be lost in turn.
+// When the leader or a follower is lost, a new incarnation takes its place while other members propose. It obtains the
+// group's log and votes on later entries, so each member can be lost in turn.
 func TestReplaced(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		for seed := range uint64(10) {
@@ -68,9 +68,9 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// forgets lets an entry be committed by the leader and one other member, who then loses its memory and comes back while
-// the leader is away. The third member has never heard of the entry. It returns who leads then, and what that member
-// has applied in the end.
+// forgets commits an entry on the leader and one other member, which then loses its state and returns while the leader
+// is away. The third member has never received the entry. forgets returns the leader at that time, and the entries that
+// this leader has applied in the end.
 func forgets(seed uint64, mutate func(*consensus.Config)) (leader int, log []string) {
 	config := consensus.Config{}
 	mutate(&config)
@@ -95,8 +95,9 @@ func forgets(seed uint64, mutate func(*consensus.Config)) (leader int, log []str
 	return leader, c.members[2].log
 }
 
-// A new incarnation grants no vote in place of the one whose acknowledgements it has forgotten: the entry would be
-// lost. Where it takes itself for that one it is lost, which shows that this is what keeps it.
+// A new incarnation grants no vote in place of its predecessor, whose acknowledgements it does not know. Otherwise, the
+// entry would be lost. The test confirms that: the entry is lost if the new incarnation uses its predecessor's
+// identity.
 func TestNoVoteForThePredecessor(t *testing.T) {
 	lost := 0
 	for seed := range uint64(10) {
@@ -112,8 +113,9 @@ func TestNoVoteForThePredecessor(t *testing.T) {
 	}
 }
 
-// What needed the acknowledgement of the old incarnation does not count that of the new one before it has caught up and
-// been made a voter: of three members, one is lost and one is cut off, and nothing is committed until that is back.
+// A new incarnation's acknowledgement does not replace its predecessor's before the new incarnation has caught up and
+// become a voter. Of three members, one is lost and one is cut off. Nothing is committed until the member that was cut
+// off reconnects.
 func TestMajorityWithoutTheNewOne(t *testing.T) {
 	c := newCluster(3, 0, 1)
 	c.wait(time.Second)
@@ -135,8 +137,8 @@ func TestMajorityWithoutTheNewOne(t *testing.T) {
 	c.check(t, 1, 0, 1, 2)
 }
 
-// The leader is lost too, at any time while it takes a new incarnation in: of five members that is no majority. The
-// next leader goes on where the last one was.
+// The leader is lost as well, at any time while it adds a new incarnation. Of five members, two are no majority. The
+// next leader continues the change.
 func TestLeaderLostInTheMiddle(t *testing.T) {
 	for step := range 20 {
 		c := newClusterWith(5, uint64(step), consensus.Config{ChunkBytes: 40, ChunkEvery: 20 * time.Millisecond})
@@ -157,7 +159,7 @@ func TestLeaderLostInTheMiddle(t *testing.T) {
 	}
 }
 
-// A node is lost again while its new incarnation catches up: the next one is taken in.
+// A node is lost again while its new incarnation catches up. The leader adds the next incarnation.
 func TestLostAgain(t *testing.T) {
 	for step := range 20 {
 		c := newClusterWith(3, uint64(step), consensus.Config{ChunkBytes: 40, ChunkEvery: 20 * time.Millisecond})
@@ -180,7 +182,7 @@ func TestLostAgain(t *testing.T) {
 	}
 }
 
-// large returns a cluster whose state is so large that a snapshot of it takes seconds.
+// large returns a cluster whose state is so large that sending its snapshot takes seconds.
 func large(seed uint64, keep int) *cluster {
 	c := newClusterWith(3, seed, consensus.Config{ChunkBytes: 100, ChunkEvery: 50 * time.Millisecond, Keep: keep})
 	c.wait(time.Second)
@@ -193,9 +195,9 @@ func large(seed uint64, keep int) *cluster {
 	return c
 }
 
-// A snapshot goes in pieces, which leave the leader time for heartbeats and entries: nobody campaigns, what is proposed
-// meanwhile is committed at once, and one snapshot is enough although the log is cut short. Who has not got it yet does
-// not count for a majority.
+// A snapshot is sent in pieces, which leave the leader time for heartbeats and entries. No member campaigns, and
+// proposals are committed without delay meanwhile. A single snapshot is enough although the log is truncated early. A
+// member that has not received the snapshot does not count for a majority.
 func TestSnapshotInPieces(t *testing.T) {
 	c := large(1, 3)
 	term := c.members[0].group.Term()
@@ -229,7 +231,7 @@ func TestSnapshotInPieces(t *testing.T) {
 	}
 }
 
-// A snapshot whose pieces do not have the digest that they should have is not taken, and sent again.
+// A snapshot whose pieces do not match its digest is rejected and sent again.
 func TestSpoiledSnapshot(t *testing.T) {
 	c := large(1, 20)
 	c.lose(2, 10*time.Millisecond)
@@ -246,8 +248,8 @@ func TestSpoiledSnapshot(t *testing.T) {
 	}
 }
 
-// A link that is cut for long in the middle of a snapshot, and a member that stays away, keep nothing: the log is cut
-// all the same, and the snapshot begins anew when the member is back.
+// A link that is cut for long during a snapshot does not prevent truncation of the log, and neither does a member that
+// stays away. The snapshot is sent again from its start when the member reconnects.
 func TestCutInTheMiddleOfASnapshot(t *testing.T) {
 	c := large(1, 20)
 	c.lose(2, 10*time.Millisecond)

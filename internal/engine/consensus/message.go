@@ -38,7 +38,7 @@ func Decode(body []byte) (*Message, error) {
 	return &Message{Body: body, Type: msg.GetType()}, nil
 }
 
-// quiet drops what Raft logs, except for what it panics with.
+// quiet drops Raft's log output, except for the message of a panic.
 type quiet struct{}
 
 func (quiet) Debug(...any) {}

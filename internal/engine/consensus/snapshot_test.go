@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// still is a world in which nothing happens.
+// still is an environment in which nothing happens.
 type still struct {
 	protocol.Env
 	now time.Duration
@@ -24,8 +24,8 @@ func (s *still) Now() time.Duration              { return s.now }
 func (*still) Send(geo.NodeID, protocol.Message) {}
 func (*still) Mark(*coverage.Mark)               {}
 
-// What a leader of an earlier term says is no sign of life of the one that leads: it would keep this member from voting
-// and campaigning.
+// A message from a leader of an earlier term is no sign of life of the current leader. Otherwise, it would keep this
+// member from voting and campaigning.
 func TestOldLeaderIsNotHeard(t *testing.T) {
 	env := &still{}
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: env, Lead: func(geo.NodeID, uint64) {}})
@@ -45,8 +45,8 @@ func TestOldLeaderIsNotHeard(t *testing.T) {
 	}
 }
 
-// While entries are applied, or wait for it, the owner's state is that of no index, and a snapshot would skip the rest
-// of them.
+// While entries are applied or wait to be applied, the owner's state does not match any index. A snapshot would skip
+// the remaining entries.
 func TestNoSnapshotInTheMiddle(t *testing.T) {
 	state := "none"
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Snapshot: func() []byte { return []byte(state) }})
@@ -65,8 +65,8 @@ func TestNoSnapshotInTheMiddle(t *testing.T) {
 	}
 }
 
-// A new incarnation answers nothing that was meant for the one before it, whose votes it does not know: not even to
-// those who have not heard of it.
+// A new incarnation answers no message that was meant for its predecessor, whose votes it does not know. This includes
+// messages from members that have not heard of the new incarnation.
 func TestDeafToWhatWasMeantForThePredecessor(t *testing.T) {
 	for to, want := range map[uint64]bool{raftID(0, 0): false, raftID(0, 1): true, raftID(0, 2): false} {
 		sent := &sender{}
@@ -81,7 +81,7 @@ func TestDeafToWhatWasMeantForThePredecessor(t *testing.T) {
 	}
 }
 
-// sender counts what is sent.
+// sender counts sent messages.
 type sender struct {
 	still
 	n int

@@ -14,20 +14,21 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A snapshot that is larger than Config.ChunkBytes is sent in pieces, as package statetransfer does: each is a message
-// as Raft has it, with a piece of the data, and a Context that says which. The member takes the snapshot when all are
-// there and their digest is right. Meanwhile the log is not cut behind it: who has got the snapshot would need another
-// one. Raft sends another when one was given up and the member speaks again.
+// A snapshot larger than Config.ChunkBytes is sent in pieces, with package statetransfer. Each piece is a Raft snapshot
+// message with a part of the data and a Context that identifies the part. The member installs the snapshot when it has
+// all pieces and their digest is right. Meanwhile the leader keeps the log after the snapshot's index: otherwise, the
+// member would need another snapshot. If a transfer is abandoned, Raft sends a new snapshot when the member answers
+// again.
 
 // headerBytes is the size of a piece's Context: its place, the size of the whole, and the digest of that.
 const headerBytes = 16 + sha256.Size
 
 // snapshots are those under way.
 type snapshots struct {
-	// transfers are those that this leader sends, one for each member at most.
+	// transfers are the snapshots that this leader is sending, at most one for each member.
 	transfers []*transfer
 	chunking  bool // a timer is set
-	// assembly is the one that this member gets.
+	// assembly is the snapshot that this member is receiving.
 	assembly assembly
 }
 
@@ -40,7 +41,7 @@ type transfer struct {
 
 func (t *transfer) index() uint64 { return t.m.GetSnapshot().GetMetadata().GetIndex() }
 
-// assembly is what a member has got of a snapshot.
+// assembly holds the received part of a snapshot.
 type assembly struct {
 	from, term, index uint64
 	statetransfer.Incoming
@@ -104,7 +105,7 @@ func (g *Group) abandon(t *transfer) {
 	g.node.ReportSnapshot(t.to, raft.SnapshotFailure)
 }
 
-// assemble takes a snapshot or a piece of one. It reports whether m is a whole one now.
+// assemble handles a snapshot or a piece of a snapshot. It reports whether m now holds a complete snapshot.
 func (g *Group) assemble(m *raftpb.Message) bool {
 	if len(m.GetContext()) == 0 {
 		return true
@@ -121,7 +122,7 @@ func (g *Group) assemble(m *raftpb.Message) bool {
 		*a = assembly{from: m.GetFrom(), term: m.GetTerm(), index: index}
 	}
 	if a.from != m.GetFrom() || a.term != m.GetTerm() || a.index != index {
-		return false // of one that was given up
+		return false // a piece of an abandoned transfer
 	}
 	verdict := a.Add(p)
 	if verdict == statetransfer.Ignored {
@@ -160,7 +161,8 @@ func (g *Group) arrived(m *raftpb.Message) {
 	}
 }
 
-// wanted is the index behind which the log must not be cut: that of the snapshots which members are about to get.
+// wanted returns the lowest index of the snapshots in transfer, or math.MaxInt64. The log after that index must be
+// kept.
 func (g *Group) wanted() int64 {
 	if len(g.transfers) == 0 {
 		return math.MaxInt64

@@ -48,8 +48,8 @@ func TestLeaseOfTheDeposed(t *testing.T) {
 	}
 }
 
-// A member that has acknowledged a heartbeat grants neither a vote nor a pre-vote before an election timeout has
-// passed, even if it knows of no leader any more: the leader counts on it.
+// A member that has acknowledged a heartbeat grants no vote and no pre-vote before an election timeout has passed. This
+// holds even if it no longer knows a leader, because the leader relies on it.
 func TestNoVoteUnderALease(t *testing.T) {
 	for _, kind := range []raftpb.MessageType{raftpb.MsgPreVote, raftpb.MsgVote} {
 		for after, want := range map[time.Duration]bool{DefaultElection - 1: false, DefaultElection: true} {
@@ -65,7 +65,7 @@ func TestNoVoteUnderALease(t *testing.T) {
 	}
 }
 
-// Acknowledgements renew the lease of the term in which the heartbeat was sent, and no other one.
+// An acknowledgement renews the lease only in the term in which its heartbeat was sent.
 func TestAcknowledgedInAnotherTerm(t *testing.T) {
 	for term, want := range map[uint64]bool{4: false, 5: true} {
 		g := New(Config{Members: []geo.NodeID{0, 1, 2}, Lease: time.Second, Env: &still{}})
@@ -82,7 +82,7 @@ func TestAcknowledgedInAnotherTerm(t *testing.T) {
 func TestDeafToStrangers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from        geo.NodeID
-		incarnation uint32 // of node 1, as far as this one knows
+		incarnation uint32 // of node 1, as far as this member knows
 		want        bool
 	}{
 		"its node":           {1, 0, true},

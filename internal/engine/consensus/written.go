@@ -12,13 +12,12 @@ import (
 
 var _ = checkpoint.Register[quiet]()
 
-// written is how a member's RawNode is written and read: it implements checkpoint.Saver.
+// written writes and reads a member's RawNode: it implements checkpoint.Saver.
 //
-// A RawNode that goes on where another one was must have its role, its followers' progress and what it has sent and not
-// heard of, or it would send other messages than the other one has sent. Raft has no way to say that, and keeps it in
-// fields, all of them data but two functions, step and tick, which are those of the role. So a new RawNode is brought
-// into the role first, by an election of its own, and then takes over all fields. TestRolesAreWritten compares the
-// functions.
+// A restored RawNode must have the role of the original, its followers' progress, and its sent but unacknowledged
+// messages. Otherwise, it would send different messages. Raft has no API for this state and keeps it in fields. All of
+// them are data except two functions, step and tick, which depend on the role. So a new RawNode first reaches the role
+// by an election in a separate group, and then takes over all fields. TestRolesAreWritten compares the functions.
 type written struct{ g *Group }
 
 // SaveState implements checkpoint.Saver.
@@ -47,11 +46,11 @@ func (w *written) LoadState(r *codec.Reader) error {
 
 func (g *Group) world() *checkpoint.World { return &checkpoint.World{Objects: []any{g.storage}} }
 
-// inRole returns a RawNode that has come into a role in a group of its own.
+// inRole returns a RawNode that has reached a role in a separate group.
 func inRole(role raft.StateType, self uint64) *raft.RawNode {
 	voters := []uint64{self}
 	if role != raft.StateLeader {
-		voters = append(voters, self+1) // who does not answer
+		voters = append(voters, self+1) // a voter that does not answer
 	}
 	log := raft.NewMemoryStorage()
 	err := log.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{

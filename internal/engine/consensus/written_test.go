@@ -22,8 +22,8 @@ func functionsOf(n *raft.RawNode) map[string]string {
 	return names
 }
 
-// A RawNode that is brought into a role for a checkpoint has the functions of one that has come into it among others.
-// What a RawNode keeps besides them is data, which is written.
+// A RawNode brought into a role for a checkpoint has the same functions as a RawNode that reached it in a real group.
+// All its other fields are data, which is written.
 func TestRolesAreWritten(t *testing.T) {
 	log := raft.NewMemoryStorage()
 	voters := []uint64{1, 2, 3}

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// thinker has two pieces of work done beside it at its start, of 30 and 20 steps, and counts meanwhile: what it is
-// asked every 10 ms.
+// thinker offloads two pieces of work at its start, of 30 and 20 steps. Meanwhile it counts the requests that it
+// receives every 10 ms.
 type thinker struct {
 	c       protocol.Config
 	counted int
@@ -46,9 +46,9 @@ func (k *thinker) Receive(geo.NodeID, protocol.Message)             {}
 func (k *thinker) Pending() int                                     { return 0 }
 func (k *thinker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// Work beside a node's core takes the time of its steps, one piece after the other, and keeps nothing else waiting; a
-// slow node is slow in both; a node that starts again from its log does the work again, and hears of the end of what
-// was not over.
+// Offloaded work takes the time of its steps, runs one piece after another, and delays nothing else. On a slow node,
+// both cores are slow. A node that restarts from its log repeats the work, and is notified of the completion of
+// unfinished pieces.
 func TestBeside(t *testing.T) {
 	const ms = time.Millisecond
 	topology := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{{{}}}}
@@ -70,7 +70,8 @@ func TestBeside(t *testing.T) {
 				s.At(35*ms, func() { s.Crash(0) })
 				s.At(55*ms, func() { s.Restart(0) })
 			},
-			// Those of 10 to 30 ms once more in the replay; what was due while the node was down is due when it is back.
+			// The replay repeats the entries of 10 to 30 ms. Events that were due while the node was down are due when it has
+			// restarted.
 			want: []thought{{10 * ms, 0}, {20 * ms, 0}, {30 * ms, 1}, {30 * ms, 0},
 				{10 * ms, 0}, {20 * ms, 0}, {30 * ms, 1}, {30 * ms, 0},
 				{55 * ms, 2}, {55 * ms, 0}, {65 * ms, 0}, {75 * ms, 0}}},

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// written is a node's checkpoint: what it must know besides the inputs that its log got afterwards.
+// written is a node's checkpoint: the state that it needs in addition to the inputs logged after the checkpoint.
 type written struct {
 	replica []byte
 	rows    [][]byte
@@ -25,14 +25,14 @@ type written struct {
 	links   map[*path]sending
 }
 
-// sending is what a node had sent over a path, with the messages that are not in the receiver's log, or not synced
-// there.
+// sending is a node's sending state of a path: the number of sent messages, and the messages that are not in the
+// receiver's log or not synced there.
 type sending struct {
 	sent     uint64
 	unlogged []unloggedMessage
 }
 
-// unsynced returns the messages of a node that are in this one's log and may not be synced: a crash may lose them.
+// unsynced returns the messages from a node that are in this node's log but possibly not synced: a crash may lose them.
 func (n *node) unsynced(from int32) (messages []unloggedMessage) {
 	for _, in := range n.log[n.synced:] {
 		if in.kind == onMessage && in.from == from {
@@ -45,11 +45,11 @@ func (n *node) unsynced(from int32) (messages []unloggedMessage) {
 // partBytes is the size of the parts that rows are written in.
 const partBytes = 1 << 12
 
-// Checkpoint writes a node's state, unless the node is in the middle of something. One with a log forgets the inputs
-// until now, and starts again from there when it has crashed. With swap the node goes on from what was written: a new
-// replica that has read it, and a store with the rows that were. Either way nothing else about the simulation changes.
-// It panics when the state cannot be written or read, or when what was read would be written in another way. It returns
-// how many bytes the replica's state has, 0 if it was not written.
+// Checkpoint writes a node's state, unless the node is in the middle of a step. A node with a log discards its earlier
+// inputs and restarts from the checkpoint after a crash. With swap, the node continues with a new replica read from the
+// checkpoint, and a store with the same rows. In both cases, nothing else in the simulation changes. Checkpoint panics
+// if the state cannot be written or read, or if the state that was read would be written differently. It returns the
+// size of the replica's state in bytes, or 0 if no state was written.
 func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 	n := s.nodes[id]
 	if n.dead || n.busy || len(n.out) > 0 || n.held.Len() > 0 || s.c.Durable && !n.synchronous() {
@@ -106,7 +106,7 @@ func (n *node) write(r protocol.Replica) []byte {
 	return b
 }
 
-// read makes the node's replica and rows what was written.
+// read restores the node's replica and rows from the checkpoint.
 func (n *node) read(w *written) {
 	n.makeReplica()
 	n.store.Reset(0)
@@ -121,7 +121,7 @@ func (n *node) read(w *written) {
 	}
 }
 
-// timers returns those that are set, in the order in which they fire.
+// timers returns the armed timers in the order in which they fire.
 func (n *node) timers() (armed []armedTimer) {
 	type one struct {
 		armedTimer

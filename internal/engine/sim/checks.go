@@ -18,7 +18,7 @@ var (
 	neverBack  = invariant.New("store.never-back", "a row does not return to a version that it had before")
 )
 
-// checks are what the simulation knows of the invariants of its nodes.
+// checks holds the simulation's state for checking the invariants of its nodes.
 type checks struct {
 	*invariant.Checker
 	aborted map[txn.ID]bool
@@ -69,7 +69,7 @@ func (k *checks) check(n *node, touched bool) {
 	}
 }
 
-// checkRows looks at the rows that are not as they were. The least key of them is told of.
+// checkRows checks the rows that have changed. It reports the violation with the smallest key.
 func (k *checks) checkRows(n *node) {
 	rows := k.rows[n.id]
 	type row struct {
@@ -115,11 +115,11 @@ func (k *checks) answered(n *node, o *txn.Outcome) {
 	k.That(notAborted, !wrote, "%v is answered as aborted (%s), and a copy has its version of a row", o.ID, o.Reason)
 }
 
-// crashed forgets what a node has written, since its disk may lose that. What it still has when it starts again is
-// looked at then.
+// crashed forgets the node's writes, because its disk may lose them. The remaining rows are checked when the node
+// restarts.
 func (k *checks) crashed(n *node) { k.wrote[n.id] = map[txn.ID]bool{} }
 
-// restarted forgets what a node may have lost, and looks at what it has.
+// restarted forgets the state that the node may have lost, and checks its present state.
 func (k *checks) restarted(n *node) {
 	k.Forget(geo.NodeID(n.id))
 	k.rows[n.id] = map[txn.Key]*checkedRow{}

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// Costs is the time that a node's CPU, one core, takes.
+// Costs are the CPU times of operations on a node, which has a single core.
 type Costs struct {
 	// Message is charged for everything that the node handles (a message, a transaction, a timer) and for every message
 	// and answer that it sends.
@@ -15,14 +15,14 @@ type Costs struct {
 	Step time.Duration
 }
 
-// DefaultCosts are those of a node of this repository. Bytes and keys are what BenchmarkCosts prints,
+// DefaultCosts are the costs of a node of this repository. Bytes and keys are the values that BenchmarkCosts prints,
 //
 //	go test ./internal/engine/protocol/calvin -run NONE -bench Costs -benchtime 1000000x
 //
-// on an idle machine, where a key operation includes its share of the transaction around it: decoding, locks,
-// procedure, answer, garbage collection. A message by itself costs the protocol 0.3 us there; the rest is its share of
-// frames, wake-ups and system calls in the real-time driver, which sends many messages at once when it is busy. Steps
-// are what
+// on an idle machine. A key operation there includes its share of the transaction: decoding, locks, procedure, answer
+// and garbage collection. A message alone costs the protocol 0.3 us there. The remaining cost of a message is its share
+// of frames, wake-ups and system calls in the real-time driver. A busy driver sends messages in batches. Steps are the
+// values that
 //
 //	go test ./internal/engine/protocol/detock -run NONE -bench Resolver
 //
@@ -34,8 +34,8 @@ var DefaultCosts = Costs{
 	Step:     200 * time.Nanosecond,
 }
 
-// On returns the costs on a CPU of milliCPU thousandths of a core: a node is one server, so a core and more are all the
-// same, and less takes longer in proportion. Nothing said (0) is a core.
+// On returns the costs on a CPU of milliCPU thousandths of a core. A node is a single server, so more than a core makes
+// no difference; less takes proportionally longer. 0 means a core.
 func (c Costs) On(milliCPU int64) Costs {
 	if milliCPU <= 0 || milliCPU >= 1000 {
 		return c
@@ -44,7 +44,7 @@ func (c Costs) On(milliCPU int64) Costs {
 	return Costs{Message: slower(c.Message), Kilobyte: slower(c.Kilobyte), Key: slower(c.Key), Step: slower(c.Step)}
 }
 
-// of returns the time that so many messages in and out, bytes, key operations and steps of a protocol.Worker take.
+// of returns the time for a number of messages in and out, bytes, key operations, and steps of a protocol.Worker.
 func (c Costs) of(messages, bytes int, keys, steps int64) time.Duration {
 	return time.Duration(messages)*c.Message + time.Duration(bytes)*c.Kilobyte/1000 + time.Duration(keys)*c.Key + time.Duration(steps)*c.Step
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// disturbed runs a closed loop of one client in the second region, 100 ms from the first, and returns its median
-// latency in the second before, while and after change has set what it sets.
+// disturbed runs a closed loop of a single client in the second region, 100 ms from the first region. It returns the
+// client's median latency in the second before, while and after the change is on.
 func disturbed(costs sim.Costs, change func(s *sim.Sim, on bool)) (p50 [3]time.Duration) {
 	for i := range p50 {
 		s := sim.New(sim.Config{Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures, Costs: costs})
@@ -45,7 +45,8 @@ func TestDisturbances(t *testing.T) {
 			},
 			normal: 100*time.Millisecond + hop, under: 130*time.Millisecond + hop,
 		},
-		// The request is one step with one message, 2 ms; so are the answer of the first node and that to the client.
+		// The request is a step with a message and takes 2 ms. The first node's answer and the answer to the client take 2 ms
+		// each, too.
 		"a slow CPU": {
 			costs:  busy,
 			change: func(s *sim.Sim, on bool) { s.Slow(0, map[bool]int64{true: 300, false: 100}[on]) },
@@ -71,7 +72,7 @@ func TestDisturbances(t *testing.T) {
 	}
 }
 
-// A cut in one direction holds up what goes that way, and nothing else.
+// A cut in a single direction delays only messages in that direction.
 func TestCutNodesOneWay(t *testing.T) {
 	s := sim.New(sim.Config{Topology: simload.TwoRegions(2), Engine: echoEngine, Procedures: simload.Procedures})
 	l := simload.Add(s, 1, 1, simload.Load{Clients: 4, Next: func(r *rand.Rand) string { return [...]string{"r0", "r1"}[r.IntN(2)] }, Until: 5 * time.Second})

@@ -13,18 +13,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Durability. With Config.Durable every node keeps a log of its inputs: an input is in the log before what the replica
-// makes of it leaves. A replica is a deterministic state machine, so the log is all that there is to keep. A node that
-// starts again begins with the rows that it had at first, takes all inputs of its log once more, at the times by its
-// clock at which they came, and is where it was; what it sends and answers on the way is not sent again.
+// Durability. With Config.Durable, every node keeps a log of its inputs. An input is in the log before its outputs
+// leave. A replica is a deterministic state machine, so the node needs to keep only the log. A restarting node starts
+// with its initial rows and replays all logged inputs, at their original times on its clock. This restores its state.
+// Messages and answers of the replay are not sent again.
 //
-// What a node has sent or answered follows from inputs that are synced. The last inputs of a log may not be: those
-// whose outputs have not left when the node crashes, since the CPU worked on them, or what follows from them was held
-// (HoldOutput). A crash keeps them unless LoseTail takes them: then they are as if they had never come, and senders
-// send them again.
+// All messages and answers that a node has sent follow from synced inputs. The last inputs of the log may not be
+// synced: their outputs had not left when the node crashed. Either the CPU was still working on them, or HoldOutput
+// delayed their outputs. A crash keeps these inputs unless LoseTail removes them. Removed inputs count as never
+// received, and senders send them again.
 //
-// Links go on where they were. Both ends know how many messages have reached the receiver's log; the sender keeps the
-// others, and sends them again once the two have spoken. A sender that has started again has them from its replay.
+// Links resume where they stopped. Both ends know the number of messages that are in the receiver's log. The sender
+// keeps all later messages, and sends them again once the two nodes are reconnected. A restarted sender obtains these
+// messages from its replay.
 
 // input is an entry of a node's log.
 type input struct {
@@ -42,17 +43,17 @@ func (in *input) again() unloggedMessage {
 	return unloggedMessage{in.msg, int32(FrameBytes + in.msg.Size()), in.now}
 }
 
-// durable is what a node keeps over a crash, and what it needs to start again.
+// durable is the state that a node keeps across a crash, and the state that it needs to restart.
 type durable struct {
 	initial []initialRow
 	// written is the last checkpoint, nil for none; log are the inputs since.
 	written *written
 	log     []input
-	// synced is how many inputs of the log are known to be synced, and leaving are those whose outputs leave later, in the
-	// order of time.
+	// synced is the number of inputs of the log that are known to be synced. leaving holds the departures of later
+	// outputs, in the order of time.
 	synced  int
 	leaving queue.Queue[departure]
-	// orphans are the transactions whose clients have been told that the node was lost.
+	// orphans are the transactions whose clients were notified that the node was lost.
 	orphans map[txn.ID]bool
 
 	replaying bool
@@ -61,7 +62,7 @@ type durable struct {
 	armed     []armedTimer  // set in the replay and not fired in it
 }
 
-// departure is when the outputs of a step leave, and how many inputs are synced by then.
+// departure is the time at which the outputs of a step leave, and the number of inputs that are synced by then.
 type departure struct {
 	at     time.Duration
 	synced int
@@ -77,13 +78,15 @@ type armedTimer struct {
 	timer protocol.Timer
 }
 
-// delivery is what a durable path keeps: it outlives the connections that it has had.
+// delivery is the state of a durable path that outlives its connections.
 type delivery struct {
 	// unlogged are the messages that are not in the receiver's log, in order.
 	unlogged queue.Queue[unloggedMessage]
-	// logged counts those that are; sent counts all, in a replay those so far.
+	// logged is the number of messages in the receiver's log. sent is the number of all messages; during a replay, of the
+	// messages replayed so far.
 	logged, sent uint64
-	// connection numbers the connections; what an earlier one still carries is lost. down says that there is none.
+	// connection is the number of the current connection; messages in flight on an earlier connection are lost. down is
+	// set while there is no connection.
 	connection uint32
 	down       bool
 }
@@ -107,8 +110,7 @@ func (n *node) record(it *item) {
 	n.log = append(n.log, input{it.kind, it.from, n.Now(), n.s.now, it.msg, it.t, it.timer})
 }
 
-// departs notes that the outputs of the last step leave at a time, before which its input and all earlier ones are
-// synced.
+// departs records when the outputs of the last step leave. By then, the step's input and all earlier inputs are synced.
 func (n *node) departs(at time.Duration) {
 	n.departed()
 	if at <= n.s.now {
@@ -203,7 +205,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 	}
 }
 
-// connect sends what the receiver does not have in its log over the new connection of a path.
+// connect sends the messages that are not in the receiver's log over the new connection of a path.
 func (s *Sim) connect(it item) {
 	p := s.path(it.from, it.to)
 	if it.life != p.connection || s.nodes[p.from].dead || s.nodes[p.to].dead {
@@ -229,7 +231,7 @@ func (s *Sim) carry(p *path, m unloggedMessage) {
 	s.transmit(p.from, p.to, s.keep(item{kind: onMessage, from: p.from, to: p.to, size: m.size, msg: m.msg, sent: m.sent, life: p.connection}), int(m.size))
 }
 
-// replay makes the replica anew and brings it to where its log ends.
+// replay creates the replica again and brings it to the state at the end of its log.
 func (n *node) replay() {
 	s := n.s
 	before := map[*path]queue.Queue[unloggedMessage]{}
@@ -270,7 +272,7 @@ func (n *node) replay() {
 	}
 }
 
-// compare fails when the replay has not sent what was sent before.
+// compare fails if the replay sends other messages than the original run.
 func (n *node) compare(p *path, old queue.Queue[unloggedMessage]) {
 	differs := p.unlogged.Len() < old.Len() || p.sent < p.logged
 	if n.s.c.CheckCodec && !differs {
@@ -288,7 +290,7 @@ func (n *node) compare(p *path, old queue.Queue[unloggedMessage]) {
 	}
 }
 
-// resend is Send in a replay: only what the receiver does not have is kept.
+// resend replaces Send during a replay. It keeps only the messages that the receiver does not have.
 func (n *node) resend(to geo.NodeID, m protocol.Message) {
 	p := n.s.path(n.id, int32(to))
 	if p.sent++; p.sent > p.logged {
@@ -296,7 +298,7 @@ func (n *node) resend(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// disarm takes out the timer that an entry of the log says has fired: of equal ones the first that was due.
+// disarm removes the timer that fired according to an entry of the log. Of equal timers, it removes the earliest.
 func (n *node) disarm(t protocol.Timer) {
 	first := -1
 	for i, a := range n.armed {

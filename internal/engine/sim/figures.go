@@ -9,8 +9,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// figureEvents is the number of events between two looks at the figures of a node, each time of the next one: reading
-// some twenty figures takes about as long as an event, and a scenario has hundreds of thousands of these.
+// figureEvents is the number of events between two readings of figures. Each reading takes the figures of the next
+// node. Reading some twenty figures takes about as long as an event, and a scenario has hundreds of thousands of
+// events.
 const figureEvents = 32
 
 // readOutcome holds an outcome against the reasons for which the engine declares that it aborts transactions.

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// event says when something happens. Events of one instant happen in the order in which they were asked for.
+// event is a scheduled event. Events of the same instant happen in the order in which they were scheduled.
 type event struct {
 	at   time.Duration
 	seq  uint64
@@ -33,7 +33,7 @@ func (h *eventHeap) push(at time.Duration, item int32) {
 	h.events[i] = e
 }
 
-// pop takes the first event out. There must be one.
+// pop removes and returns the first event. The heap must not be empty.
 func (h *eventHeap) pop() event {
 	first := h.events[0]
 	n := len(h.events) - 1

@@ -7,10 +7,10 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Bounds on what happens in one virtual instant. The events of an instant come in rounds: those that were asked for
-// before, those that these ask for in the same instant, and so on. Any number may be due at once, and start in the
-// first rounds, such as the timers of a million clients. Only a replica or a client that goes in a circle needs
-// thousands of rounds, or millions of events in those after the second.
+// Bounds on the events of a virtual instant, which are processed in rounds. The first round has the events scheduled
+// before the instant; each next round has the events that the previous round scheduled for the same instant. Any number
+// of events may be due in the first rounds, such as the timers of a million clients. Only a replica or a client in an
+// endless cycle needs thousands of rounds, or millions of events after the second round.
 const (
 	maxRounds      = 10_000
 	maxLaterEvents = 2_000_000
@@ -23,13 +23,13 @@ type instant struct {
 	asked  uint64 // the number of the last event that had been asked for when the round began
 }
 
-// Standstill is what Run panics with when events of one instant ask for further ones without end.
+// Standstill is the panic value of Run when events of an instant schedule further events for the same instant without
+// end.
 type Standstill struct {
 	// At is the virtual time that does not pass, Last describes the event at which Run gave up.
 	At   time.Duration
 	Last string
-	// Rounds counts the rounds of events that were asked for by those of the round before, Events the events of all but
-	// the first of them.
+	// Rounds is the number of rounds after the first. Events is the number of events after the second round.
 	Rounds, Events int
 }
 

@@ -36,8 +36,8 @@ func (*restless) Receive(geo.NodeID, protocol.Message)             {}
 func (*restless) Pending() int                                     { return 0 }
 func (*restless) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// A simulation in which time does not pass fails instead of running for ever; one in which much happens at once does
-// not.
+// A simulation in which time does not advance fails instead of running endlessly. A simulation with many events at the
+// same time does not fail.
 func TestStandstill(t *testing.T) {
 	for name, tc := range map[string]struct {
 		restless

@@ -19,13 +19,13 @@ import (
 // timerLate is what every protocol must bear: a timer says when it is early enough, and not when it is too late.
 var timerLate = buggify.New("sim.timer-late", "A timer fires after twice its time")
 
-// core is a node's CPU: it serves one item at a time.
+// core is a node's CPU: it serves a single item at a time.
 type core struct {
 	busy       bool
 	head, tail int32 // of the items that wait for it, linked by next
 	queued     int
 	out        []output // what its current step sends when it is over
-	logged     int      // inputs in the node's log when its current step began, with that of the step
+	logged     int      // inputs in the node's log when its current step started, including the step's input
 }
 
 // idleCore has nothing to do.
@@ -65,7 +65,7 @@ type node struct {
 	s       *Sim
 	id      int32
 	replica protocol.Replica
-	worker  protocol.Worker // the replica, if it is one
+	worker  protocol.Worker // the replica, if it implements protocol.Worker
 	offload protocol.RemoteWork
 	figures *protocol.FigureWatch // of the replica; nil until it is read
 	store   store.Store
@@ -79,11 +79,11 @@ type node struct {
 	hold      time.Duration // of a share of its steps' outputs
 	holdShare int64
 	released  time.Duration // when the last output that was held leaves
-	// held is when the steps of this life ended whose outputs have not left, perhaps at this instant.
+	// held holds the completion times of this life's steps whose outputs have not left, or leave at this instant.
 	held queue.Queue[time.Duration]
 
-	// incarnation is that of this process, and known are those of the others that it has links with, by node; nil for the
-	// first.
+	// incarnation is the incarnation of this process. known holds, by node, the incarnations of the other nodes to which
+	// it has links; it is nil for the first incarnation.
 	incarnation uint32
 	known       []uint32
 
@@ -91,7 +91,7 @@ type node struct {
 	life     uint32 // counts the times that the node has started again
 	outBytes int    // of the outputs of the step that is served that the CPU is charged for
 	free     int    // outputs that it is not charged for
-	// beside is when the core beside the node's own has done all that was asked of it.
+	// beside is the time at which the node's second core has completed all offloaded work.
 	beside time.Duration
 
 	waiting map[txn.ID]int32 // the client of each transaction submitted and not answered
@@ -100,7 +100,7 @@ type node struct {
 	durable
 }
 
-// config is what the node's replica is made of.
+// config returns the configuration of the node's replica.
 func (n *node) config() protocol.Config {
 	c := &n.s.c
 	return protocol.Config{
@@ -222,7 +222,7 @@ func (n *node) serve(i int32) {
 	s.after(cost, item{kind: onIdle, to: n.id, life: n.life})
 }
 
-// slowed returns how long the CPU takes for what costs so much.
+// slowed returns the CPU time for an operation of the given cost on a slowed node.
 func (n *node) slowed(cost time.Duration) time.Duration {
 	return cost + cost*time.Duration(n.slow)/100
 }
@@ -248,7 +248,7 @@ func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transacti
 	}
 }
 
-// leave sends what the step has put out, or holds it.
+// leave sends the outputs of the step, or holds them.
 func (n *node) leave() {
 	if n.hold > 0 && n.s.rng.Int64N(100) < n.holdShare {
 		n.released = max(n.released, n.s.now+n.hold)
@@ -366,7 +366,8 @@ func (n *node) After(d time.Duration, t protocol.Timer) {
 	n.s.after(d, item{kind: onTimer, to: n.id, timer: t, life: n.life})
 }
 
-// Offload implements protocol.Env. The work is done at once, and over when the core would have done it.
+// Offload implements protocol.Env. The work runs immediately, and counts as completed at the time at which the second
+// core would complete it.
 func (n *node) Offload(work func() int64, t protocol.Timer) {
 	cost := n.slowed(n.s.c.Costs.of(0, 0, 0, work()))
 	now := n.s.now

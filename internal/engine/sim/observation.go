@@ -15,7 +15,7 @@ type Observation struct {
 	At   time.Duration
 	Node geo.NodeID
 	Kind ObservationKind
-	// Peer is who sent a message or gets it, and Sent when it was sent, if it is received.
+	// Peer is the sender or receiver of a message. Sent is the sending time of a received message.
 	Peer    geo.NodeID
 	Sent    time.Duration
 	Message protocol.Message
@@ -26,7 +26,7 @@ type Observation struct {
 	Mark        *coverage.Mark
 	// Inputs is the length of the log that a node starts again from.
 	Inputs int
-	// Incarnation is that of a node that is replaced, or of the peer that one is told of.
+	// Incarnation is the incarnation of a replaced node, or of the peer that the node is notified of.
 	Incarnation uint32
 
 	topology *geo.Topology
@@ -49,7 +49,7 @@ const (
 	IsTold
 )
 
-// String is one line: when it happens, where, and what.
+// String returns a line with the time, the node and the event.
 func (o Observation) String() string {
 	return fmt.Sprintf("%11.3fms %s %s", float64(o.At)/1e6, o.topology.NodeName(o.Node), o.what())
 }
@@ -82,7 +82,7 @@ func (o Observation) what() string {
 	return text
 }
 
-// trace tells the observer what happens on a node.
+// trace reports an event on a node to the observer.
 func (n *node) trace(o Observation) {
 	o.At, o.Node, o.topology = n.s.now, geo.NodeID(n.id), n.s.c.Topology
 	n.s.c.Trace(o)

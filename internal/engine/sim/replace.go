@@ -12,15 +12,16 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Replacement. A node without a log whose process is lost can be replaced by another one, where the engine can take
-// that in. Links are with incarnations: the first frame of a new one tells a peer of it, behind all that the old one
-// has sent, and opens the link back. What the peer sends before that is meant for the old one, and lost.
+// Replacement. A node that has no log and loses its process can be replaced by another node, if the engine supports
+// this. Links belong to incarnations. The first frame of a new incarnation announces it to a peer, after all frames of
+// the old incarnation, and opens the link back. Earlier messages of the peer are meant for the old incarnation and are
+// lost.
 
-// helloBytes is the size of the frame that tells of a new incarnation.
+// helloBytes is the size of the frame that announces a new incarnation.
 const helloBytes = 32
 
-// Replace puts a new incarnation in the place of a node that has crashed: an empty process, which gets from the others
-// what it needs. Config.Durable must not be set, and the engine's replicas must be protocol.Rejoiners.
+// Replace puts a new incarnation in the place of a crashed node. The new incarnation is an empty process, which obtains
+// its state from the other nodes. Config.Durable must not be set, and the engine's replicas must be protocol.Rejoiners.
 func (s *Sim) Replace(id geo.NodeID) {
 	n := s.nodes[id]
 	if _, ok := n.replica.(protocol.Rejoiner); !ok || s.c.Durable {
@@ -65,7 +66,7 @@ func (s *Sim) FullyReplicated() bool {
 	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.dead && !n.replica.(protocol.Rejoiner).FullyReplicated() })
 }
 
-// rowsEverywhere returns the rows that every node has and nobody writes, whoever fills a store.
+// rowsEverywhere returns the rows that every node has and no transaction writes, regardless of how a store was filled.
 func rowsEverywhere(s store.Store) (rows []initialRow) {
 	s.Each(func(k txn.Key, r store.Record) {
 		if k.Everywhere() {
@@ -75,7 +76,7 @@ func rowsEverywhere(s store.Store) (rows []initialRow) {
 	return rows
 }
 
-// knows returns the incarnation of another node that this one's link is with.
+// knows returns the incarnation of another node that this node's link leads to.
 func (n *node) knows(peer int32) uint32 {
 	if n.known == nil {
 		return 0
@@ -83,7 +84,7 @@ func (n *node) knows(peer int32) uint32 {
 	return n.known[peer]
 }
 
-// meet makes the link to another node one with its new incarnation.
+// meet changes the link to another node to that node's new incarnation.
 func (n *node) meet(peer int32, incarnation uint32) {
 	if n.known == nil {
 		n.known = make([]uint32, len(n.s.nodes))

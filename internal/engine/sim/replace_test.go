@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// caller tells all others every 5 ms who it is and whom it takes them for, and notes what is wrong in what they say.
+// caller sends all other nodes its identity and their identities as it knows them, every 5 ms. It records errors in the
+// messages that it receives.
 type caller struct {
 	c      protocol.Config
 	others map[geo.NodeID]uint32
@@ -46,9 +47,9 @@ func (c *caller) Readings(d []protocol.Reading) []protocol.Reading { return d }
 func (c *caller) FullyReplicated() bool                            { return true }
 func (c *caller) Replaced(n geo.NodeID, incarnation uint32)        { c.others[n] = incarnation }
 
-// A link is one with an incarnation: nobody gets what was meant for its predecessor, nor anything of one whose
-// successor it has heard of, whatever is under way, held back by a cut, in a queue, or held for a disk. New
-// incarnations begin with the rows that are everywhere alone.
+// A link belongs to an incarnation. No node receives a message that was meant for its predecessor, or a message from an
+// incarnation whose successor it has heard of. This holds for messages in flight, delayed by a cut, in a queue, or held
+// for a disk. New incarnations start with only the rows that every node has.
 func TestReplace(t *testing.T) {
 	now := map[geo.NodeID]*caller{}
 	engine := &protocol.Engine{Name: "caller", Decode: echoEngine.Decode, New: func(c protocol.Config) protocol.Replica {
@@ -71,7 +72,7 @@ func TestReplace(t *testing.T) {
 	}
 	s.Run(time.Second)
 	lose(0, 0)
-	s.Run(s.Now() + 10*time.Millisecond) // the others have not heard of it
+	s.Run(s.Now() + 10*time.Millisecond) // the other nodes have not heard of it
 	lose(1, time.Millisecond)
 	s.Run(s.Now() + time.Second)
 	s.Cut(0, 2)

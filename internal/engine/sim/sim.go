@@ -6,9 +6,9 @@
 // every client machine with the nodes of its region. Messages are handed over by pointer, their Size counts on the
 // wire.
 //
-// CPU. A node is a single server with a queue in front. Whatever reaches it, a message, a transaction or a timer, waits
-// for its turn; then the replica's method runs at once, and its time is charged after: Costs. What the replica
-// sends leaves when that time is over.
+// CPU. A node is a single server with a queue. Each message, transaction or timer waits for its turn. Then the
+// replica's method runs in no virtual time, and its time is charged afterwards: see Costs. The replica's messages leave
+// when that time is over.
 package sim
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// FrameBytes is what a frame adds to the message that it carries alone: see package wire.
+// FrameBytes is the overhead of a frame that carries a single message: see package wire.
 const FrameBytes = 16
 
 // probeBytes is the size of a probe's frame, there and back.
@@ -55,7 +55,7 @@ type Config struct {
 	Shrink uint8
 	// CheckCodec encodes and decodes every message on its way, and panics when its Size is wrong or it is refused.
 	CheckCodec bool
-	// Buggify, if not nil, says when replicas do what is rare.
+	// Buggify, if not nil, decides when replicas take rare actions.
 	Buggify *buggify.Plan
 	// Marks, if not nil, counts the coverage marks that replicas hit.
 	Marks *coverage.Hits
@@ -65,7 +65,7 @@ type Config struct {
 	// Figures, if not nil, is notified of figures, and reasons of aborts, that are not as the engine declares them: see
 	// protocol.FigureWatch. It changes nothing.
 	Figures func(error)
-	// Trace, if not nil, is told of everything that happens on a node. It is slow.
+	// Trace, if not nil, is called for every event on a node. It is slow.
 	Trace func(Observation)
 }
 
@@ -82,7 +82,7 @@ type Sim struct {
 
 	paths    [][]*path         // by sender and receiver, made when first used
 	all      []*path           // in the order of making
-	links    [][]geo.Link      // by region, as they are now
+	links    [][]geo.Link      // by region, current values
 	cut      [][]bool          // by region
 	cutNodes map[[2]int32]bool // by sender and receiver
 	perSite  int               // nodes per region
@@ -97,7 +97,7 @@ type Sim struct {
 	readings []protocol.Reading // of the node that was read last; its memory is used again
 }
 
-// path is one direction of a connection with the frames that wait for a cut to heal.
+// path is a direction of a connection, with the frames that wait for a cut to heal.
 type path struct {
 	*geo.Path
 	from, to int32 // nodes
@@ -214,8 +214,8 @@ func (s *Sim) setCut(a, b geo.Region, cut bool) {
 	}
 }
 
-// CutNodes breaks the connection from one node to another, in that direction alone, or mends it. It stays broken for as
-// long as either CutNodes or Cut asks for it.
+// CutNodes cuts or heals the connection from a node to another, in that direction alone. The connection stays cut while
+// either CutNodes or Cut requests it.
 func (s *Sim) CutNodes(from, to geo.NodeID, cut bool) {
 	k := [2]int32{int32(from), int32(to)}
 	if cut {
@@ -228,7 +228,7 @@ func (s *Sim) CutNodes(from, to geo.NodeID, cut bool) {
 	}
 }
 
-// isCut reports whether the connection from one node to another shall be broken.
+// isCut reports whether the connection from a node to another should be cut.
 func (s *Sim) isCut(from, to int32) bool {
 	t := s.c.Topology
 	return s.cut[t.RegionOf(geo.NodeID(from))][t.RegionOf(geo.NodeID(to))] || s.cutNodes[[2]int32{from, to}]
@@ -242,8 +242,8 @@ func (s *Sim) recut(p *path) {
 	}
 }
 
-// SetLinks changes the links between regions for what is sent from now on: see geo.Path.Change. Replicas are not told:
-// their topology stays the declared one. Clients' connections keep theirs.
+// SetLinks changes the links between regions for all messages sent from now on: see geo.Path.Change. Replicas are not
+// notified: their topology stays the declared topology. Clients' connections keep their links.
 func (s *Sim) SetLinks(links [][]geo.Link) {
 	s.links = links
 	for _, p := range s.all {
@@ -259,25 +259,25 @@ func (s *Sim) link(from, to int32) *geo.Link {
 // Slow makes all that a node's CPU does take percent of its time; 100 is normal.
 func (s *Sim) Slow(id geo.NodeID, percent int64) { s.nodes[id].slow = percent - 100 }
 
-// HoldOutput makes a share of a node's steps, in percent, wait for d before what they send leaves, as for a log that is
-// written in groups: what later steps send waits behind them, but the CPU does not.
+// HoldOutput delays the outputs of a share of a node's steps, in percent, by d, as a log with group writes does. The
+// outputs of later steps wait for the delayed outputs, but the CPU does not wait.
 func (s *Sim) HoldOutput(id geo.NodeID, d time.Duration, percent int64) {
 	s.nodes[id].hold, s.nodes[id].holdShare = d, percent
 }
 
-// SetClock sets what a node's clock is ahead of the simulation's. A clock never goes back: one that is set back stands
-// still until the simulation has caught up.
+// SetClock sets the offset of a node's clock from the simulation's clock; a positive offset is ahead. A clock never
+// goes backwards: a clock that is set back stands still until the simulation has caught up.
 func (s *Sim) SetClock(id geo.NodeID, offset time.Duration) {
 	n := s.nodes[id]
 	n.least = n.Now()
 	n.offset = offset
 }
 
-// NodeNow returns what a node's clock shows.
+// NodeNow returns the time on a node's clock.
 func (s *Sim) NodeNow(id geo.NodeID) time.Duration { return s.nodes[id].Now() }
 
-// Crash stops a node, for good unless Restart starts it again. Messages to it are lost, and those of its own that a cut
-// holds back; clients that wait for it get Unknown, and later ones Refused.
+// Crash stops a node, permanently unless Restart starts it again. Messages to the node are lost, and so are its own
+// messages that a cut delays. Clients that wait for the node get Unknown, and later clients get Refused.
 func (s *Sim) Crash(id geo.NodeID) {
 	n := s.nodes[id]
 	if n.dead {
@@ -341,12 +341,12 @@ func (s *Sim) Underway(t time.Duration) bool {
 			return true
 		}
 	}
-	for _, n := range s.nodes { // what a step sends is sent when the step is over, however long it is held
+	for _, n := range s.nodes { // a step's outputs count as sent when the step is over, however long they are held
 		if !n.dead && n.held.Len() > 0 && n.held.Front() < t {
 			return true
 		}
 	}
-	for _, p := range s.all { // a node that has started again is not connected at once
+	for _, p := range s.all { // a restarted node is not connected immediately
 		if p.down && p.unlogged.Len() > 0 && p.unlogged.Front().sent < t && !s.nodes[p.from].dead && !s.nodes[p.to].dead {
 			return true
 		}
@@ -359,7 +359,7 @@ func (s *Sim) Events() uint64 { return s.handled }
 
 // NodeStats is the load of a node so far.
 type NodeStats struct {
-	// Busy is the time that the CPU worked, and the core beside it (protocol.Env.Offload).
+	// Busy is the busy time of the CPU, plus the busy time of the second core (protocol.Env.Offload).
 	Busy time.Duration
 	// Handled counts messages, transactions and timers; Ops the key operations of its store.
 	Handled int64
@@ -380,7 +380,7 @@ func (s *Sim) Node(id geo.NodeID) NodeStats {
 		Pending: n.replica.Pending(), Dead: n.dead, Lags: !n.dead && protocol.Lags(n.replica)}
 }
 
-// Roles returns the roles that a node has now; nil for a dead one.
+// Roles returns a node's current roles, or nil for a dead node.
 func (s *Sim) Roles(id geo.NodeID) []string {
 	if s.nodes[id].dead {
 		return nil
@@ -391,11 +391,11 @@ func (s *Sim) Roles(id geo.NodeID) []string {
 // Readings returns the readings of a node's replica.
 func (s *Sim) Readings(id geo.NodeID) []protocol.Reading { return s.nodes[id].replica.Readings(nil) }
 
-// Traffic returns what the nodes of one region have sent to the nodes of another, or of the same. Probes and clients do
-// not count.
+// Traffic returns the traffic from the nodes of a region to the nodes of another region or the same region. Probes and
+// clients do not count.
 func (s *Sim) Traffic(from, to geo.Region) geo.Traffic { return s.traffic[from][to] }
 
-// ClientTraffic returns what the clients of a region have sent, and what was sent to them.
+// ClientTraffic returns the traffic from and to the clients of a region.
 func (s *Sim) ClientTraffic(r geo.Region) (requests, answers geo.Traffic) {
 	return s.requests[r], s.answers[r]
 }
@@ -406,7 +406,8 @@ type RTT struct {
 	P50, P99 time.Duration
 }
 
-// RTT returns the round trip from a to b as the probes have measured it so far. Inside a region it needs two nodes.
+// RTT returns the round-trip time from a to b as measured by the probes so far. A measurement inside a region needs two
+// nodes.
 func (s *Sim) RTT(a, b geo.Region) RTT {
 	sorted := slices.Clone(s.samples[a][b])
 	slices.Sort(sorted)
@@ -546,7 +547,7 @@ func (s *Sim) dispatch(i int32) {
 	}
 }
 
-// path returns the connection from one node to another.
+// path returns the connection from a node to another.
 func (s *Sim) path(from, to int32) *path {
 	if s.paths[from] == nil {
 		s.paths[from] = make([]*path, len(s.nodes))
@@ -568,7 +569,7 @@ func (s *Sim) path(from, to int32) *path {
 func (s *Sim) transmit(from, to, i int32, size int) {
 	p := s.path(from, to)
 	if len(p.held) > 0 {
-		// The path may speak again at this very instant, but what is held goes first.
+		// The path may be open again at this very instant, but held frames go first.
 		p.held = append(p.held, heldFrame{i, int32(size)})
 		return
 	}
@@ -584,7 +585,7 @@ func (s *Sim) transmit(from, to, i int32, size int) {
 	s.events.push(at, i)
 }
 
-// datagram puts a probe on its way between nodes, beside their connection. It may get lost.
+// datagram sends a probe between nodes, outside their connection. The probe may be lost.
 func (s *Sim) datagram(it item) {
 	if at, ok := s.path(it.from, it.to).Datagram(s.now, probeBytes, s.rng); ok {
 		s.push(at, it)

@@ -109,7 +109,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A node is one server: 100 clients that ask all the time get what one core can do, and wait for each other.
+// A node is a single server: 100 clients in closed loops get the throughput of a single core, and wait for each other.
 func TestSaturation(t *testing.T) {
 	s := sim.New(sim.Config{
 		Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures,
@@ -188,8 +188,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Probes tell of the network, not of what its losses do to a busy connection: there every lost segment holds up all
-// that was sent after it.
+// Probes measure the network, without the effect of losses on a busy connection, where every lost segment delays all
+// later segments.
 func TestProbesOfLossyLinks(t *testing.T) {
 	const loss = 50_000
 	topology := simload.TwoRegions(2)
@@ -211,7 +211,7 @@ func TestProbesOfLossyLinks(t *testing.T) {
 			if got.P50 != want || got.P99 != want {
 				t.Errorf("%v to %v: %+v, declared %v", a, b, got, want)
 			}
-			// 3000 probes, 9.75% of which are lost on one of their two ways: at most four standard deviations off.
+			// 3000 probes are sent, and 9.75% are lost in either direction. The tolerance is four standard deviations.
 			if lost := 3000 - got.Samples; lost < 292-65 || lost > 292+65 {
 				t.Errorf("%v to %v: %d of 3000 probes are lost", a, b, lost)
 			}
@@ -219,7 +219,7 @@ func TestProbesOfLossyLinks(t *testing.T) {
 	}
 }
 
-// ticker sends a numbered message every 20 ms to the first node, which notes what it gets.
+// ticker sends a numbered message every 20 ms to the first node, which records the messages that it receives.
 type ticker struct {
 	c    protocol.Config
 	next byte
@@ -243,9 +243,9 @@ func (k *ticker) Receive(_ geo.NodeID, m protocol.Message) {
 func (k *ticker) Pending() int                                     { return 0 }
 func (k *ticker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// What is sent at the very instant at which a healed connection speaks again comes after what waited for that: the
-// message of 60 ms is the first that the cut holds back, its retransmission is due 200 ms later, and another message is
-// sent then.
+// A message that is sent at the very instant at which a healed connection reopens arrives after the waiting messages.
+// The message of 60 ms is the first that the cut delays. Its retransmission is due 200 ms later, and another message is
+// sent at that time.
 func TestHealKeepsTheOrder(t *testing.T) {
 	var got []byte
 	engine := &protocol.Engine{Name: "ticker", New: func(c protocol.Config) protocol.Replica { return &ticker{c: c, got: &got} }}
@@ -259,7 +259,7 @@ func TestHealKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Cut messages wait for the heal and the next retransmission; the rest goes on.
+// Cut messages wait for the heal and the next retransmission. All other messages are unaffected.
 func TestCut(t *testing.T) {
 	s := sim.New(sim.Config{Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures})
 	near := simload.Add(s, 0, 1, simload.Load{Clients: 1, Next: read, Until: 10 * time.Second})
@@ -311,7 +311,7 @@ func TestClockOffsets(t *testing.T) {
 	}
 }
 
-// Nodes whose clocks differ still agree on epochs, and the fastest clock sets the pace.
+// Nodes with different clocks still agree on epochs, and the fastest clock sets the pace.
 func TestEpochsFollowTheFastestClock(t *testing.T) {
 	p, _ := calvin.Engine.Resolve(map[string]string{"ordering": "epochs"})
 	topology := simload.TwoRegions(1)
@@ -402,14 +402,14 @@ func durable(t *testing.T, offsets []time.Duration, costs sim.Costs, crashed fun
 	s.At(1300*time.Millisecond, func() { s.Cut(0, 1) })
 	at(1400*time.Millisecond, s.Restart, 0, 1)
 	s.At(1900*time.Millisecond, func() { s.Heal(0, 1) })
-	at(2*time.Second, crash, 0, 1, 2, 3, 4, 5) // all at once
+	at(2*time.Second, crash, 0, 1, 2, 3, 4, 5) // all at the same time
 	at(2500*time.Millisecond, s.Restart, 0, 1, 2, 3, 4, 5)
 	s.Run(30 * time.Second)
 	return s, trace, loads
 }
 
-// Nodes that crash and start again from their logs lose nothing: what they had been told is done, the copies are equal
-// and complete, and only those clients whose node was down do not know what became of their transactions.
+// Nodes that crash and restart from their logs lose nothing. Acknowledged transactions are done, and the copies are
+// equal and complete. Only clients of a crashed node do not know the outcomes of their transactions.
 func TestRestart(t *testing.T) {
 	lost := 0
 	slow := sim.Costs{Message: 200 * time.Microsecond, Key: 20 * time.Microsecond}
@@ -462,7 +462,7 @@ func TestRestartIsReproducible(t *testing.T) {
 	}
 }
 
-// Who loses more than what was not synced has told others what it no longer knows: that is found out.
+// A node that loses synced inputs has sent messages that it no longer knows. The simulation detects this.
 func TestLosingWhatWasSynced(t *testing.T) {
 	defer func() {
 		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "other messages than the node did") {
@@ -526,8 +526,8 @@ func TestLostVersionsAreNoVersions(t *testing.T) {
 	}
 }
 
-// fickle hands transactions to the first node, which writes a row in the first second and nothing later. Who has handed
-// one on answers after five seconds that it is aborted.
+// fickle forwards transactions to the first node, which writes a row in the first second and nothing later. A node that
+// has forwarded a transaction answers after five seconds that it is aborted.
 type fickle struct {
 	moody
 	id txn.ID
@@ -551,8 +551,8 @@ func (f *fickle) Fire(protocol.Timer) {
 	f.c.Env.Reply(txn.Outcome{ID: f.id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "fickle"})
 }
 
-// What was sent to a node that was down is under way once it has started again, while the two have no connection yet;
-// to a node that is down nothing is.
+// A message to a node that was down is in flight once the node has restarted, while the two nodes are not yet
+// connected. No message to a node that is down is in flight.
 func TestUnderwayToRestartedNode(t *testing.T) {
 	e := &protocol.Engine{Name: "calm", New: func(c protocol.Config) protocol.Replica { return &moody{c: c, mood: 1} },
 		Decode: func(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {

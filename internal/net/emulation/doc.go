@@ -1,5 +1,5 @@
-// Package emulation puts a declared wide-area network between the pods of a database and its load generators, on a
-// cluster where they are in fact close together.
+// Package emulation puts a declared wide-area network between the pods of a database and its load generators. The pods
+// run on a cluster where they are in fact close together.
 //
 // A Network says what should be: which pods play in which region, and what each directed link between two regions is
 // now: the profile's delay, with the faults on that link merged in. A Backend brings it about and keeps it so:
@@ -9,10 +9,11 @@
 //	Observe   says whether every pod has its links now, and for which pods not
 //	Release   takes everything away again, and says when nothing is left
 //
-// All three may be interrupted at any point and by another process continued: what a backend knows, it reads from the
-// cluster. The backends are BuiltIn (the connections of native engines delay what they send), Sidecar (a container in
-// each pod does, in user space), ChaosMesh (the kernel's netem does, through NetworkChaos objects) and None.
+// Each of the three may be interrupted at any point and continued by another process, because a backend reads all of
+// its state from the cluster. The backends are: BuiltIn (the connections of native engines delay what they send),
+// Sidecar (a container in each pod delays packets in user space), ChaosMesh (the kernel's netem delays them, through
+// NetworkChaos objects) and None.
 //
-// "Injected" is what objects say. Whether the network is the declared one is measured by package rtt, from inside the
-// pods, whatever the backend; a run waits for both.
+// "Injected" is only the status of objects. For every backend, package rtt measures from inside the pods whether the
+// network is the declared one. A run waits for both.
 package emulation

@@ -18,23 +18,24 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Link is one direction between two regions as it should be now.
+// Link is the current state of one direction between two regions.
 type Link struct {
-	// Link is the one-way delay, jitter (a standard deviation), loss and rate.
+	// Link has the one-way delay, jitter (a standard deviation), loss and rate.
 	geo.Link
-	// LossCorrelationPercent ties the fate of a packet to that of the one before, from 0 (independent) to 100.
+	// LossCorrelationPercent is the correlation of a packet's loss with the previous packet's loss, from 0 (independent)
+	// to 100.
 	LossCorrelationPercent int32
 	// Cut loses every packet.
 	Cut bool
 }
 
-// Plain tells whether the link is as if nothing was there.
+// Plain reports whether the link is not emulated at all.
 func (l Link) Plain() bool { return l == Link{} }
 
 // Pod takes part in a network.
 type Pod struct {
 	Name string
-	// UID tells a pod from the one that replaces it under the same name.
+	// UID distinguishes a pod from its replacement of the same name.
 	UID    string
 	Region string
 	// Node is the Kubernetes node that the pod is on.
@@ -43,13 +44,13 @@ type Pod struct {
 	IPs []string
 	// Running: the pod's containers run.
 	Running bool
-	// Since is when the pod got its present containers.
+	// Since is the time at which the pod got its present containers.
 	Since time.Time
-	// Generation is that of the network which the pod was last told of, by the backends that tell pods.
+	// Generation is the last network generation sent to the pod, for backends that notify pods.
 	Generation int64
 }
 
-// Network is what a backend is asked for.
+// Network is the network that a backend must establish.
 type Network struct {
 	Namespace string
 	// Database is the GeoDatabase's name, UID the object's: names of cluster-wide things are made from it.
@@ -60,21 +61,21 @@ type Network struct {
 	Links   [][]Link
 	// Pods that play now, in any order: nodes and load generators.
 	Pods []Pod
-	// Cuts separate pods, besides the links that are cut.
+	// Cuts separate pods, in addition to the links that are cut.
 	Cuts []Cut
-	// Phases change the network at set times. Only backends whose pods keep the time by themselves follow them; for the
-	// others Links and Cuts are as they should be now.
+	// Phases change the network at set times. Only backends whose pods keep time themselves follow Phases; for other
+	// backends, Links and Cuts hold the current state.
 	Phases []Phase
 }
 
-// Phase is what the network is from a time on, until the next phase.
+// Phase is the state of the network from a time until the next phase.
 type Phase struct {
 	From  time.Time
 	Links [][]Link
 	Cuts  []Cut
 }
 
-// Cut loses every packet from one set of pods to another; both are names of pods.
+// Cut loses every packet from one set of pods to another; both sets hold pod names.
 type Cut struct {
 	From, To []string
 	// By names the fault; empty for a link that is severed.
@@ -107,13 +108,14 @@ func (n *Network) PodsIn(region string) []Pod {
 	return out
 }
 
-// State is what a backend sees.
+// State is the state of the network as a backend observes it.
 type State struct {
 	// Injected: every pod has its links as they should be now.
 	Injected bool
 	// Reason is a CamelCase word and Message a sentence, for a condition.
 	Reason, Message string
-	// Missing are the pods whose links are not there yet, by UID: what is measured while one runs is in a gap.
+	// Missing holds the UIDs of pods whose links are not established yet. Measurements taken while such a pod runs are in
+	// a gap.
 	Missing map[string]bool
 }
 
@@ -137,13 +139,13 @@ type StuckError struct{ What string }
 
 func (e *StuckError) Error() string { return e.What }
 
-// Object is what the API server keeps.
+// Object is an object of the API server.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Cluster is what backends need of the API server. Errors are those of apimachinery's api/errors.
+// Cluster is the part of the API server that backends need. Its methods return errors of apimachinery's api/errors.
 type Cluster interface {
 	// Get reads an object from the API server itself.
 	Get(ctx context.Context, namespace, name string, into Object) error
@@ -158,7 +160,7 @@ type Cluster interface {
 	Patch(ctx context.Context, obj Object, patch []byte) error
 }
 
-// BuiltIn is the backend of native engines: nodes and workers are told the links and delay what they send.
+// BuiltIn is the backend of native engines: nodes and workers receive the links and delay what they send.
 type BuiltIn struct{}
 
 // Name is BuiltIn.
@@ -173,7 +175,7 @@ func (BuiltIn) Prepare(*Network, string, *corev1.PodSpec) {}
 // Ensure has nothing to do.
 func (BuiltIn) Ensure(context.Context, *Network) error { return nil }
 
-// Observe says that nodes which run delay what they send.
+// Observe reports every running node as delaying what it sends.
 func (BuiltIn) Observe(_ context.Context, n *Network) (State, error) {
 	return running(n, State{Injected: true, Reason: string(v1alpha1.EmulationBuiltIn), Message: "every node delays what it sends as the profile declares"}), nil
 }
@@ -190,7 +192,7 @@ type None struct {
 // Name is None.
 func (None) Name() v1alpha1.Emulation { return v1alpha1.EmulationNone }
 
-// Check accepts every network: whether it is the declared one is measured.
+// Check accepts every network: package rtt measures whether it is the declared one.
 func (None) Check(*Network) error { return nil }
 
 // Prepare changes nothing.
@@ -211,7 +213,7 @@ func resourceOf(quantity string) resource.Quantity { return resource.MustParse(q
 
 func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// running is state once every pod runs, and until then says which one does not.
+// running returns state once every pod runs; until then it names a pod that does not run.
 func running(n *Network, state State) State {
 	for _, p := range n.Pods {
 		if !p.Running {

@@ -28,15 +28,15 @@ import (
 const (
 	// SidecarName is the name of the sidecar's container and of its volume.
 	SidecarName = "geobench-wan"
-	// SidecarPort is the name of the sidecar's port, which has its metrics; SidecarAdminPort that of the operator's.
+	// SidecarPort is the name of the sidecar's metrics port; SidecarAdminPort is the name of the port for the operator.
 	SidecarPort      = "wan"
 	SidecarAdminPort = "wan-admin"
-	// sidecarCredentials is the volume with those of the sidecar alone.
+	// sidecarCredentials is the volume with the credentials that only the sidecar uses.
 	sidecarCredentials = SidecarName + "-credentials"
-	// sidecarFolder is where the sidecar finds its configuration.
+	// sidecarFolder is the folder of the sidecar's configuration.
 	sidecarFolder = "/etc/geobench/wan"
-	// annotationGeneration, on the ConfigMap, counts its changes; on a pod, its change makes kubelet refresh the file at
-	// once.
+	// annotationGeneration counts changes of a ConfigMap. On a pod, a change of the annotation makes kubelet refresh the
+	// file at once.
 	annotationGeneration = "geobench.dev/network-generation"
 	// commonKey is the file of pods that have none of their own: load generators.
 	commonKey = "config.json"
@@ -50,24 +50,26 @@ type Sidecars interface {
 	Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error)
 }
 
-// Sidecar is the backend that runs geobench wan beside the program of each pod, in the pod's network namespace. It
-// needs no more of the cluster than the capability NET_ADMIN for that container, and nothing of the kernel's netem.
+// Sidecar is the backend that runs geobench wan next to the program of each pod, in the pod's network namespace. That
+// container needs only the capability NET_ADMIN from the cluster, and nothing of the kernel's netem.
 //
-// A ConfigMap per region says what lies between the others and its pods: a sidecar holds up what its pod receives. The
-// others are named by their host names, which sidecars look up every second: pods may come and go without a new
-// configuration. Faults are phases of it, which the sidecars keep by themselves.
+// A ConfigMap per region describes the links from the other pods to the region's pods, because a sidecar delays the
+// packets that its pod receives. The other pods are identified by host names, which sidecars look up every second: pods
+// may start and stop without a new configuration. Faults are phases of the configuration, which the sidecars follow by
+// their own clocks.
 type Sidecar struct {
 	Cluster  Cluster
 	Sidecars Sidecars
 	// Image holds geobench.
 	Image string
-	// Credentials are what the sidecars know the operator by: a volume of the pod's namespace. Its name does not matter.
+	// Credentials is a volume of the pod's namespace by which the sidecars authenticate the operator. The volume's name
+	// does not matter.
 	Credentials corev1.Volume
 	// ConfigName names the ConfigMap of a region.
 	ConfigName func(n *Network, region string) string
-	// Hosts names the hosts of the nodes of a region, by pod, and the host that stands for its load generators. A pod that
-	// is reached by a Service of its own has that as another host: who asks there is answered from the Service's address,
-	// and not from the pod's.
+	// Hosts returns the hosts of a region's nodes, by pod, and the host that stands for the region's load generators. A
+	// pod that is reached through its own Service has the Service as a second host: replies to a client of the Service
+	// carry the Service's address, not the pod's.
 	Hosts func(n *Network, region string) (nodes map[string][]string, generators string)
 	// Labels of the ConfigMap.
 	Labels func(n *Network) map[string]string
@@ -76,8 +78,8 @@ type Sidecar struct {
 // Name is Sidecar.
 func (s *Sidecar) Name() v1alpha1.Emulation { return v1alpha1.EmulationSidecar }
 
-// Check refuses a network whose files do not fit into a ConfigMap per region, or that has more peers than a sidecar
-// knows.
+// Check refuses a network whose files do not fit into one ConfigMap per region, or that has more peers than a sidecar
+// supports.
 func (s *Sidecar) Check(n *Network) error {
 	peers := 0
 	for _, region := range n.Regions {
@@ -115,8 +117,8 @@ func (s *Sidecar) Check(n *Network) error {
 	return nil
 }
 
-// SidecarSecurity is what the container may do: change the network of its pod, which takes root in the container, and
-// nothing else.
+// SidecarSecurity is the security context of the container. It may change the network of its pod, which requires root
+// in the container, and nothing else.
 func SidecarSecurity() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		RunAsUser:                ptr.To[int64](0),
@@ -252,8 +254,8 @@ func (p *Phase) lost(to string) map[string]bool {
 // inOrder sorts names that end in numbers by these.
 func inOrder(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// Config is what the sidecar of a pod is told: of a node, or of a load generator, whose pods of a region have one in
-// common.
+// Config returns the configuration of a pod's sidecar. The pod is a node or a load generator; the load generators of a
+// region share one configuration.
 func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
 	files, err := s.configs(n, region, 0)
 	if err != nil {
@@ -395,7 +397,7 @@ func missing(n *Network, region string) map[string]bool {
 	return out
 }
 
-// problem says why a pod's sidecar does not do what it should; empty when it does.
+// problem returns the reason why a pod's sidecar does not work as configured, or an empty string if it does.
 func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
 	if !p.Running || len(p.IPs) == 0 {
 		return "it does not run"
@@ -414,7 +416,7 @@ func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
 	return ""
 }
 
-// Release deletes the ConfigMaps. The sidecars go with their pods, and what they did to the network goes with the pods'
+// Release deletes the ConfigMaps. The sidecars stop with their pods, and their network changes disappear with the pods'
 // network namespaces.
 func (s *Sidecar) Release(ctx context.Context, n *Network) (bool, error) {
 	done := true

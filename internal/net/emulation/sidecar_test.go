@@ -28,7 +28,7 @@ func (c oneConfigMap) Get(_ context.Context, _, _ string, into Object) error {
 	return nil
 }
 
-// Whoever finds files of sidecars that the operator has not written reads which, and where.
+// If sidecars use files that the operator has not written, the message names the file and the sidecar.
 func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu"}, Links: [][]Link{{{}}}}
 	s := &Sidecar{
@@ -67,7 +67,7 @@ func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	}
 }
 
-// A pod that has a Service of its own is delayed, and cut off, by both of its hosts, and not from itself.
+// A pod with its own Service is delayed, and cut off, by both of its hosts, and not from itself.
 func TestPodsWithTwoHosts(t *testing.T) {
 	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu", "us"}, Links: [][]Link{{{}, {}}, {{}, {}}}}
 	n.Phases = []Phase{{From: time.Unix(1, 0), Links: n.Links, Cuts: []Cut{{From: []string{"d-us-0"}, To: []string{"d-eu-0"}}}}}
@@ -118,8 +118,8 @@ func wide(regions, nodes int) (*Network, *Sidecar) {
 	}
 }
 
-// lasting adds phases in which all links are others, and one node of the first region is cut off from those of the
-// others.
+// lasting adds phases in which all links change, and one node of the first region is cut off from the other regions'
+// nodes.
 func lasting(n *Network, s *Sidecar, phases int) {
 	for i := range phases {
 		p := Phase{From: time.Date(2026, 1, 2, 3, 4, i, 123456789, time.UTC), Cuts: []Cut{{}}}
@@ -143,7 +143,7 @@ func lasting(n *Network, s *Sidecar, phases int) {
 	}
 }
 
-// What sidecars are told fits into a ConfigMap per region, or is refused with what would fit.
+// The sidecars' configuration fits into one ConfigMap per region, or Check refuses it and states what would fit.
 func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		regions, nodes, phases int
@@ -179,7 +179,7 @@ func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "would fit") {
 				return
 			}
-			// What is said to fit does, and not much more.
+			// The suggested number of phases fits, and not much more does.
 			_, after, _ := strings.Cut(err.Error(), "holds 1048576: ")
 			fits, err := strconv.Atoi(strings.Fields(after)[0])
 			if err != nil {

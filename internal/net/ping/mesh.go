@@ -12,11 +12,12 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// patience is how long a connection may leave a packet without an answer before it is given up: partitions leave
-// connections that never answer again.
+// patience is the timeout for an answer to a packet, after which the connection is closed: partitions leave connections
+// that never answer again.
 const patience = 5 * time.Second
 
-// connect measures round trips to a peer over one connection after the other, until ctx ends.
+// connect measures round trips to a peer until ctx ends; it opens a new connection whenever the previous connection
+// fails.
 func (p *Prober) connect(ctx context.Context, to *peer) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -38,9 +39,9 @@ func (p *Prober) connect(ctx context.Context, to *peer) {
 	}
 }
 
-// exchange sends a packet at each tick over a new connection, and records how long the peer's answers take, until one
-// fails or the peer has another address. The first answer does not count: proxies make their own connections, and agree
-// on keys, when they first have something to send.
+// exchange sends a packet at each tick over a new connection, and records the round-trip times, until a packet fails or
+// the peer has another address. The first answer does not count: proxies connect, and agree on keys, only when they
+// first have data to send.
 func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-chan time.Time) error {
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -86,7 +87,7 @@ func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-cha
 	}
 }
 
-// sendBack answers the packet in b and those that follow it, until the connection ends.
+// sendBack answers the packet in b and all later packets, until the connection ends.
 func sendBack(conn net.Conn, b []byte) {
 	for {
 		m, ok := parse(b)
@@ -103,12 +104,12 @@ func sendBack(conn net.Conn, b []byte) {
 	}
 }
 
-// ThroughMesh is how many bytes a prober sends another one at most over connections in so much time: its own packets,
-// and its answers.
+// ThroughMesh is the maximum number of bytes that a prober sends another prober over connections within d: packets and
+// answers.
 func ThroughMesh(d time.Duration) int64 { return int64(2*packetSize) * (int64(d/interval) + 1) }
 
-// MeshRTT is what was measured below a mesh and through it on the way to a region; nil where no mesh is, and for a
-// region with no other pod.
+// MeshRTT returns the round trips measured below a mesh and through it on the way to a region. It returns nil without a
+// mesh, and for a region with no other pod.
 func (p *Prober) MeshRTT(to geo.Region) (*admin.MeshRTT, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +133,7 @@ func (p *Prober) meshRTT(to geo.Region, second int64) (*admin.MeshRTT, error) {
 	return m, err
 }
 
-// PutMesh hands out what was measured below a mesh and through it.
+// PutMesh exports the round trips measured below a mesh and through it.
 func (p *Prober) PutMesh(put metrics.Put) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,11 +1,11 @@
-// Package ping measures round trips between the pods of a database that knows nothing of Geobench. A pod's prober sends
-// small UDP packets to the probers of all other pods, which send them back, and tells what it measured over the
-// administration protocol (package admin), as the nodes of native engines do. It needs no privileges, and its packets
-// go the way of every other packet of the pod: through whatever emulates the network.
+// Package ping measures round trips between the pods of a database that does not integrate with Geobench. A pod's
+// prober sends small UDP packets to the probers of all other pods, which send them back. It reports its measurements
+// over the administration protocol (package admin), as the nodes of native engines do. A prober needs no privileges.
+// Its packets take the same path as every other packet of the pod: through the emulated network.
 //
-// Where a service mesh carries the pods' connections, packets go below it, since it carries no UDP. Then the prober
-// also measures round trips over TCP connections, which go through it as those of programs do: what these take longer
-// is what the mesh adds to a link.
+// If a service mesh carries the pods' connections, UDP packets bypass the mesh, because it carries no UDP. Then the
+// prober also measures round trips over TCP connections, which pass through the mesh as those of programs do. The
+// difference is the delay that the mesh adds to a link.
 //
 // The same port answers two questions of people and tests: how many packets get lost (Measure), and how much gets
 // through (Stream).
@@ -37,16 +37,16 @@ import (
 const (
 	// interval between two packets to the same peer.
 	interval = 200 * time.Millisecond
-	// slots of a second each make the window that round trips are told of.
+	// slots of a second each make the window for which round trips are reported.
 	slots = 10
-	// resolveEvery is how often names are looked up: a replaced pod has another address.
+	// resolveEvery is the time between lookups of a name: a replaced pod has another address.
 	resolveEvery = time.Second
 	// longest round trip that is believed.
 	longest = time.Minute
 )
 
-// A packet is a word that says what it is, the sender's token, a number, and when it was sent, in nanoseconds since the
-// sender started.
+// A packet consists of a word for its kind, the sender's token, a number, and the time at which it was sent, in
+// nanoseconds since the sender started.
 const (
 	request    = 0x67656f62656e6368 // "geobench"
 	reply      = 0x686374656e62656f
@@ -71,7 +71,7 @@ func parse(b []byte) (packet, bool) {
 	return p, p.kind == request || p.kind == reply
 }
 
-// Prober measures, answers and tells.
+// Prober measures round trips, answers packets and reports the results.
 type Prober struct {
 	db      *deploy.Database
 	self    geo.NodeID
@@ -99,8 +99,9 @@ type peer struct {
 	// reached: it has answered once.
 	reached bool
 	sent    int64
-	// short and long count the latest round trips in a row that were shorter than declared, or not; first is when the
-	// latter began, and complete is that instant once they are believed.
+	// short counts the latest consecutive round trips that were shorter than declared, long the latest consecutive round
+	// trips that were not. first is the start of the present series of long round trips; complete is the same time once
+	// that series is believed.
 	short, long     int
 	first, complete time.Time
 }
@@ -111,12 +112,11 @@ type window struct {
 	rtts   [slots]*hdrhistogram.Histogram
 	bytes  int64
 	count  int64
-	// answered are the packets, of count, whose answers came.
+	// answered is the number of packets, of count, that were answered.
 	answered int64
 }
 
-// New makes the prober of node self. conn is where it listens, with UDP, on the port that all probers have; Run closes
-// it.
+// New returns the prober of node self. It listens on conn, with UDP, on the port that all probers use; Run closes conn.
 func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Logger) (*Prober, error) {
 	p := &Prober{db: db, self: self, conn: conn, log: log, start: time.Now(), began: time.Now(), links: make([]window, len(db.Topology.Regions))}
 	if db.Meshed {
@@ -263,8 +263,8 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 	}
 }
 
-// believed is how many round trips in a row tell what a link is: one may have been under way when the link changed, or
-// late because the machine was busy.
+// believed is the number of consecutive round trips that determine a link's state. A single packet may have been in
+// flight when the link changed, or late because the machine was busy.
 const believed = 3
 
 // judge takes note of whether a round trip, which ended at now, is as long as it should be.
@@ -285,7 +285,7 @@ func (to *peer) judge(now time.Time, rtt, least time.Duration) {
 	}
 }
 
-// linksComplete is since when every link is as long as it should be; nil when one is not.
+// linksComplete returns the time since which every link is as long as declared, or nil if a link is not.
 func (p *Prober) linksComplete() *time.Time {
 	latest := p.began
 	for _, to := range p.peers {
@@ -334,7 +334,7 @@ func (w *window) merged(second int64) *hdrhistogram.Histogram {
 	return all
 }
 
-// Status says what was measured. A prober is ready when every peer has answered.
+// Status returns the measurements. A prober is ready when every peer has answered.
 func (p *Prober) Status(context.Context) (*admin.Status, error) {
 	t := &p.db.Topology
 	s := &admin.Status{Node: t.NodeName(p.self), ID: int(p.self), Incarnation: p.db.Incarnation, Process: p.process, Ready: true}
@@ -362,7 +362,7 @@ func (p *Prober) Status(context.Context) (*admin.Status, error) {
 	return s, nil
 }
 
-// Metrics shows to Prometheus what was measured, as the nodes of native engines do.
+// Metrics exports the measurements to Prometheus, as the nodes of native engines do.
 func (p *Prober) Metrics() prometheus.Collector {
 	t := &p.db.Topology
 	self := t.RegionOf(p.self)
@@ -415,8 +415,8 @@ func (p *Prober) Ready() error {
 	return nil
 }
 
-// Sink sends back the packets of a connection that begins with one, and reads and forgets what other connections bring,
-// until ctx ends: the other end of probers and of Stream.
+// Sink is the remote end of probers and of Stream. It sends back the packets of connections that start with a packet,
+// and discards the data of other connections, until ctx ends.
 func Sink(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -468,7 +468,7 @@ type Figures struct {
 	RTTMicroseconds map[string]int64 `json:"rttMicroseconds"`
 }
 
-// Measure sends count packets to a prober, one each interval, waits for the last answers, and sums up.
+// Measure sends count packets to a prober, one each interval, waits for the last answers, and returns a summary.
 func Measure(ctx context.Context, addr string, count int, each, wait time.Duration) (*Figures, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", addr)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 // pair starts two probers of two regions on loopback.
 func pair(t *testing.T) (a, b *Prober) { return pairOf(t, false) }
 
-// pairOf starts a pair whose links a mesh may be on.
+// pairOf starts a pair with or without a mesh on its links.
 func pairOf(t *testing.T, meshed bool) (a, b *Prober) {
 	t.Helper()
 	db := &deploy.Database{Name: "db", Incarnation: "i", Meshed: meshed, Topology: geo.Topology{
@@ -169,7 +169,7 @@ func TestProbersInAMesh(t *testing.T) {
 	}
 }
 
-// What reads and forgets tells how much there was, packets that are no probes included, and however little it was.
+// The sink reports the amount of data that it discarded, however small, including packets that are not probes.
 func TestSinkCounts(t *testing.T) {
 	sink, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

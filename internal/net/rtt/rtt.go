@@ -1,5 +1,5 @@
-// Package rtt judges a network: it merges the round trips that nodes measured and holds their medians against what the
-// profile declares. The operator and geobench run judge alike.
+// Package rtt judges a network: it merges the round trips that nodes measured and compares their medians with the
+// profile's declarations. The operator and geobench run use the same judgement.
 package rtt
 
 import (
@@ -13,23 +13,24 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// MinSamples is how many round trips a link needs before its median is believed.
+// MinSamples is the number of round trips that a link needs before its median counts.
 const MinSamples = 10
 
-// Link is the round trip from one region to another as declared and as its nodes see it.
+// Link is the round trip from one region to another, as declared and as measured by its nodes.
 type Link struct {
 	From, To string
 	// Declared, P50 and P99 are round trips; P50 and P99 are 0 without samples.
 	Declared, P50, P99 time.Duration
 	Samples            int64
-	// Tolerance is how far P50 may be from Declared: see geo.Topology.RTTTolerance.
+	// Tolerance is the permitted difference between P50 and Declared: see geo.Topology.RTTTolerance.
 	Tolerance time.Duration
-	// Mesh is what a service mesh adds to the link; nil without one, and while too little is measured to tell.
+	// Mesh is the delay that a service mesh adds to the link; nil without a mesh, and while there are too few
+	// measurements.
 	Mesh *v1alpha1.MeshLink
 }
 
-// MeshLink is what a mesh adds to a link, from the round trips below it and through it, in microseconds: nil where
-// either are fewer than MinSamples.
+// MeshLink returns the delay that a mesh adds to a link, computed from the round trips below it and through it, in
+// microseconds. It returns nil if either has fewer than MinSamples samples.
 func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 	if below == nil || through == nil {
 		return nil
@@ -42,8 +43,9 @@ func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 	return &v1alpha1.MeshLink{BelowRTTMicroseconds: b, ThroughRTTMicroseconds: t, AddedRTTMicroseconds: t - b, Samples: samples}
 }
 
-// Measure merges what the nodes of each region measured, for each pair of regions, in the order of the topology. A
-// region with one node has no link to itself: alone tells which those are; nil is all or none, as the topology says.
+// Measure merges the nodes' measurements for each pair of regions, in the order of the topology. A region with one node
+// has no link to itself: alone reports whether a region has only one node. If alone is nil, the topology decides for
+// all regions alike.
 func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool) ([]Link, error) {
 	if alone == nil {
 		alone = func(geo.Region) bool { return t.Partitions*t.Replicas == 1 }
@@ -103,7 +105,7 @@ func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool)
 	return links, nil
 }
 
-// Off is how far the measured median is from the declared round trip.
+// Off returns the difference between the measured median and the declared round trip.
 func (l *Link) Off() time.Duration { return (l.P50 - l.Declared).Abs() }
 
 // Verified reports whether the link is as declared.
@@ -117,7 +119,7 @@ const (
 	Verified       = "Verified"
 )
 
-// Verdict says whether all links are as declared: a CamelCase reason, and a sentence about the worst link.
+// Verdict states whether all links are as declared: a CamelCase reason, and a sentence about the worst link.
 type Verdict struct {
 	Verified        bool
 	Reason, Message string
@@ -134,7 +136,7 @@ func Judge(links []Link) Verdict {
 		if l.Samples < MinSamples {
 			return Verdict{false, Measuring, fmt.Sprintf("link %s -> %s has %d round trips measured, of at least %d", l.From, l.To, l.Samples, MinSamples)}
 		}
-		// The worst link is the one that uses most of its tolerance.
+		// The worst link uses the largest part of its tolerance.
 		if worst == nil || l.Off()*worst.Tolerance > worst.Off()*l.Tolerance {
 			worst = l
 		}

@@ -22,7 +22,7 @@ func cpu(tb testing.TB, pid int) time.Duration {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// Fields 14 and 15, counted behind the command, which may hold blanks.
+	// The values are fields 14 and 15, counted after the command, which may contain blanks.
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	ticks := 0
 	for _, f := range fields[11:13] {
@@ -35,9 +35,10 @@ func cpu(tb testing.TB, pid int) time.Duration {
 	return time.Duration(ticks) * clockTick
 }
 
-// BenchmarkWAN puts a bare pair of namespaces beside one with a sidecar on each side: how far round trips are from
-// twice the delay, halved, for what one direction is off; what TCP carries; and how much of a processor the receiver's
-// sidecar takes meanwhile. Errors are above the bare network's own round trip only if that is subtracted: it is shown.
+// BenchmarkWAN compares a bare pair of namespaces with a pair that has a sidecar on each side. It reports the deviation
+// of round trips from twice the delay, halved, as the error of one direction; TCP throughput; and the processor share
+// of the receiver's sidecar meanwhile. The error includes the bare network's own round trip, which is reported so that
+// readers can subtract it.
 func BenchmarkWAN(b *testing.B) {
 	for _, bench := range []struct {
 		name    string

@@ -18,11 +18,11 @@ import (
 	"github.com/geobench/geobench/internal/base/late"
 )
 
-// Defaults of fields that are left out, and where things listen.
+// Defaults of omitted fields, and the listen addresses.
 const (
-	// ConfigPath is where a sidecar looks for its configuration.
+	// ConfigPath is the path of a sidecar's configuration.
 	ConfigPath = "/etc/geobench/wan/config.json"
-	// DefaultListen is the address of the HTTP endpoint for everybody, with port ports.WANStatus.
+	// DefaultListen is the address of the public HTTP endpoint, with port ports.WANStatus.
 	DefaultListen = ":7003"
 	// DefaultQueueBytes bounds what all links of a pod hold together.
 	DefaultQueueBytes = 128 << 20
@@ -39,7 +39,7 @@ const (
 	FailClosed FailPolicy = "Closed"
 )
 
-// Distribution is how the deviations of the delay from its mean are spread.
+// Distribution is the probability distribution of the delay around its mean.
 type Distribution string
 
 const (
@@ -54,20 +54,20 @@ const (
 	Pareto Distribution = "Pareto"
 )
 
-// Config is the network of one pod.
+// Config describes the network of one pod.
 type Config struct {
-	// Generation is echoed in Status and metrics, so that the writer sees what is in force.
+	// Generation is repeated in Status and metrics, so that the writer sees which configuration is in force.
 	Generation int64 `json:"generation"`
 	// Region is the pod's own.
 	Region string `json:"region"`
-	// Seed starts the sidecar's source of chance, together with the pod's name and the link.
+	// Seed seeds the sidecar's random generator, together with the pod's name and the link.
 	Seed uint64 `json:"seed"`
 	// FailPolicy is Open by default.
 	FailPolicy FailPolicy `json:"failPolicy,omitempty"`
-	// Listen is the address of the HTTP endpoint for everybody, DefaultListen by default. A change needs a restart.
+	// Listen is the address of the public HTTP endpoint, DefaultListen by default. A change requires a restart.
 	Listen string `json:"listen,omitempty"`
-	// ExemptPorts are left alone: TCP and UDP packets from or to one of these ports pass without emulation. The port of
-	// Listen and ports.WANAdmin are exempt always.
+	// ExemptPorts are not emulated: TCP and UDP packets from or to any of these ports pass unchanged. The port of Listen
+	// and ports.WANAdmin are always exempt.
 	ExemptPorts []int `json:"exemptPorts,omitempty"`
 	// QueueBytes bounds what all links hold together; packets beyond it are dropped. DefaultQueueBytes by default. A
 	// link needs its rate times its delay.
@@ -76,16 +76,16 @@ type Config struct {
 	Peers Peers `json:"peers"`
 	// Links are what lies between its peers and this pod. Packets from peers without a link are left alone.
 	Links []Link `json:"links"`
-	// Phases change the network at set times, in the order of these. The sidecar keeps them by itself: whoever has written
-	// the file may be away.
+	// Phases change the network at set times, in ascending order. The sidecar follows them by its own clock, so the writer
+	// of the file need not be running.
 	Phases []Phase `json:"phases,omitempty"`
 }
 
-// Phase is what the network is from a time on, until the next phase.
+// Phase is the state of the network from a time until the next phase.
 type Phase struct {
 	// From is by the clock of the machine.
 	From time.Time `json:"from"`
-	// Links take the place of those of the same name; the others are as the configuration has them.
+	// Links replace the configuration's links of the same name; other links stay as configured.
 	Links []Link `json:"links,omitempty"`
 	// Cut are peers, by their host or address, from which everything is lost.
 	Cut hostlist.Names `json:"cut,omitempty"`
@@ -123,7 +123,7 @@ func (c *Config) At(now time.Time) (*Config, time.Time) {
 	return &out, next
 }
 
-// Same tells whether two configurations are one network, whatever their generations.
+// Same reports whether two configurations describe the same network, apart from their generations.
 func (c *Config) Same(o *Config) bool {
 	return c.Region == o.Region && c.Seed == o.Seed && c.FailPolicy == o.FailPolicy && c.Listen == o.Listen && c.QueueBytes == o.QueueBytes &&
 		slices.Equal(c.ExemptPorts, o.ExemptPorts) && slices.Equal(c.Peers, o.Peers) && slices.Equal(c.Links, o.Links)
@@ -179,7 +179,7 @@ func (l *Link) text() string {
 	return text
 }
 
-// Peer is where packets come from that a link holds up: one address, one prefix, or all addresses of one name.
+// Peer is a source of packets that a link delays: an address, a prefix, or all addresses of a name.
 type Peer struct {
 	// Address is an IP address or a prefix (10.2.0.0/16).
 	Address string `json:"address,omitempty"`
@@ -193,8 +193,8 @@ type Peer struct {
 
 func (p *Peer) names() []*string { return []*string{&p.Host} }
 
-// Peers are the peers of a pod. In JSON, those of a region whose hosts count up are one entry (package hostlist): the
-// files of a region's pods share a ConfigMap, which holds 1 MiB.
+// Peers are the peers of a pod. In JSON, a region's hosts with consecutive numbers are a single entry (package
+// hostlist), because the files of a region's pods share a ConfigMap, which holds 1 MiB.
 type Peers []Peer
 
 // MarshalJSON folds.
@@ -218,31 +218,30 @@ func (p *Peers) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Link is one direction, from some of the peers to the pod. Shares are in parts per million.
+// Link is the direction from some of the peers to the pod. Shares are in parts per million.
 type Link struct {
 	// From is a region, or a name that peers' Link fields use.
 	From string `json:"from"`
-	// DelayMicros is the mean one-way delay: half the round trip where the peers' sidecars add the other half.
+	// DelayMicros is the mean one-way delay: half the round trip if the peers' sidecars add the same delay.
 	DelayMicros int64 `json:"delayMicros,omitempty"`
-	// JitterMicros is the standard deviation of the one-way delay. It is cut where a delay would fall below 0.
+	// JitterMicros is the standard deviation of the one-way delay. The distribution is cut off at a delay of 0.
 	JitterMicros int64 `json:"jitterMicros,omitempty"`
 	// JitterDistribution is Wander by default.
 	JitterDistribution Distribution `json:"jitterDistribution,omitempty"`
 	// JitterCorrelationPPM is the correlation of the deviations of successive packets; not for Wander.
 	JitterCorrelationPPM int64 `json:"jitterCorrelationPPM,omitempty"`
-	// LossPPM is the share of packets lost, counted in packets of the network even where the kernel hands over many at
-	// once.
+	// LossPPM is the share of network packets that are lost, even where the kernel delivers many packets at once.
 	LossPPM int64 `json:"lossPPM,omitempty"`
 	// LossCorrelationPPM is the correlation of the fates of successive packets: losses come in bursts, their share stays.
 	LossCorrelationPPM int64 `json:"lossCorrelationPPM,omitempty"`
 	// RateBitsPerSecond is what each peer address sends at most, headers from IP upwards included; 0 is unlimited.
 	RateBitsPerSecond int64 `json:"rateBitsPerSecond,omitempty"`
-	// RateQueueBytes is the room in front of the rate limit, per peer address; packets beyond it are dropped. By default
-	// what the rate carries in 200 ms, at least 128 KiB.
+	// RateQueueBytes is the size of the queue before the rate limit, per peer address; packets that exceed it are dropped.
+	// The default is the amount that the rate carries in 200 ms, at least 128 KiB.
 	RateQueueBytes int64 `json:"rateQueueBytes,omitempty"`
 	// ReorderPPM is the share of packets held up for ReorderMicros longer, so that later packets overtake them.
 	ReorderPPM int64 `json:"reorderPPM,omitempty"`
-	// ReorderMicros is by default 1000, one millisecond.
+	// ReorderMicros is 1000 by default, which is one millisecond.
 	ReorderMicros int64 `json:"reorderMicros,omitempty"`
 	// Cut drops everything.
 	Cut bool `json:"cut,omitempty"`
@@ -255,45 +254,47 @@ type Status struct {
 	Region string `json:"region"`
 	// Process is a name made up by this process when it started.
 	Process string `json:"process"`
-	// Generation is that of the configuration in force.
+	// Generation is the generation of the configuration in force.
 	Generation int64 `json:"generation"`
 	// Ready: the rules are in place. Reason says in words why not.
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
-	// ConfigError says why the file, as it is now, is not in force; empty if it is.
+	// ConfigError is the reason why the current file is not in force, or empty if it is.
 	ConfigError string `json:"configError,omitempty"`
 	// Peers is the number of peer addresses and prefixes that packets are held up for.
 	Peers int `json:"peers"`
-	// Links are what came over each link, in the order of the configuration. Counters only grow during a process.
+	// Links count the packets received over each link, in the order of the configuration. Counters never decrease while a
+	// process runs.
 	Links []LinkStatus `json:"links"`
 	// Unresolved are hosts that have no address now.
 	Unresolved []string `json:"unresolved,omitempty"`
 }
 
-// Log is which networks were in force since the sidecar started, whoever has written them: what GET /log answers. Times
-// are by the clock of the machine.
+// Log lists the networks that were in force since the sidecar started, regardless of who wrote them. GET /log answers
+// with it. Times are by the clock of the machine.
 type Log struct {
 	Process string `json:"process"`
-	// Now is when it answers, Since when it started.
+	// Now is the time of the answer, Since the time at which the sidecar started.
 	Now   time.Time `json:"now"`
 	Since time.Time `json:"since"`
-	// Entries are in the order of their times, each in force until the next one.
+	// Entries are sorted by time; each is in force until the next entry.
 	Entries []LogEntry `json:"entries,omitempty"`
-	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is
-	// left out while it keeps all of them.
+	// ForgottenUntil is the time before which the log has no entries, because older entries were discarded. It is omitted
+	// while the log keeps all entries.
 	ForgottenUntil time.Time `json:"forgottenUntil,omitzero"`
-	// Late is how late the sidecar was for what was due, second by second, by a clock that shows Monotonic at Now.
+	// Late records the sidecar's lateness for each second, by a clock that shows Monotonic at Now.
 	Late      *late.Record  `json:"late,omitempty"`
 	Monotonic time.Duration `json:"monotonicNanoseconds,omitempty"`
 }
 
-// LogEntry is a network that came into force.
+// LogEntry is a network and the time from which it was in force.
 type LogEntry struct {
 	From   time.Time `json:"from"`
 	Config Config    `json:"config"`
 }
 
-// MaxLog is how many entries a log keeps: the last ones, since a sidecar lives for many runs.
+// MaxLog is the maximum number of entries in a log. The log keeps the latest entries, since a sidecar lives for many
+// runs.
 const MaxLog = 200
 
 // Change notes that a network is in force from now on.
@@ -309,23 +310,24 @@ func (l *Log) Change(now time.Time, c *Config) {
 	l.Entries = append(l.Entries, LogEntry{now, *c})
 }
 
-// LinkStatus counts what came over a link. Packets are those of the network, also where the kernel hands over many at
+// LinkStatus counts the packets of a link. It counts network packets, even where the kernel delivers many packets at
 // once.
 type LinkStatus struct {
 	From string `json:"from"`
-	// Packets and Bytes that came, with headers from IP upwards.
+	// Packets and Bytes count the received packets, including their headers from IP upwards.
 	Packets int64 `json:"packets"`
 	Bytes   int64 `json:"bytes"`
 	// Dropped packets by cause.
 	Dropped map[Cause]int64 `json:"dropped,omitempty"`
-	// QueuedPackets and QueuedBytes are being held now. What the kernel hands over at once counts as one packet here.
+	// QueuedPackets and QueuedBytes are the amounts held at present. Packets that the kernel delivers together count as a
+	// single packet here.
 	QueuedPackets int64 `json:"queuedPackets"`
 	QueuedBytes   int64 `json:"queuedBytes"`
 
 	queue int // the kernel's number
 }
 
-// MaxPeers is how many peers a pod has at most.
+// MaxPeers is the maximum number of peers of a pod.
 const MaxPeers = 4096
 
 const (
@@ -338,7 +340,7 @@ const (
 
 var namePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
 
-// SetDefaults fills in what was left out.
+// SetDefaults sets omitted fields to their defaults.
 func (c *Config) SetDefaults() {
 	if c.FailPolicy == "" {
 		c.FailPolicy = FailOpen
@@ -492,7 +494,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Prefix returns the peer's address as a prefix, a single address being the longest one.
+// Prefix returns the peer's address as a prefix. A single address becomes a prefix of full length.
 func (p *Peer) Prefix() (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(p.Address); err == nil {
 		if a.Zone() != "" {

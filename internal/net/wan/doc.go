@@ -1,19 +1,20 @@
-// Package wan is a wide-area network in a sidecar: it delays, drops, reorders, paces and cuts what a pod receives from
-// the pods of each region, in user space, so that any program meets the network that a profile declares, on any kernel.
+// Package wan emulates a wide-area network in a sidecar. It delays, drops, reorders, paces and cuts the packets that a
+// pod receives from the pods of each region. It runs in user space, so every program meets the network that a profile
+// declares, on any kernel.
 //
-// The sidecar shares the pod's network namespace and acts on what comes in, nothing else: the link from a to b is made
-// by the sidecar of b, and a round trip by those of both. Packets are held where they arrive because the sender's
-// kernel would not send more while it counts the held ones as its own (docs/wan.md has the figures). Only packets from
-// the addresses listed as peers are touched; what comes from the API server, the name server or kubelet is not.
-// Addresses are those of pods: what a pod gets back from a Service's cluster IP is not matched, because the kernel of
-// its node has rewritten the sender's address outside the pod. Headless Services are right.
+// The sidecar shares the pod's network namespace and acts only on incoming packets. The sidecar of b emulates the link
+// from a to b; a round trip passes the sidecars of a and b. Packets are held at the receiver because the sender's
+// kernel would count held packets as its own and would stop sending (docs/wan.md has the figures). Only packets from
+// the addresses listed as peers are touched; packets from the API server, the name server or kubelet are not. Addresses
+// are pod addresses. Replies from a Service's cluster IP do not match, because the kernel of the pod's node has
+// rewritten the sender's address outside the pod. Headless Services work.
 //
 // # The configuration
 //
-// Config says it all, as JSON in a file that is mounted from a ConfigMap and read again when it changes. A file that
-// does not parse or breaks a rule of Validate is refused: the last good configuration stays, the metric
-// geobench_wan_config_errors_total counts it and GET /status names the error. At the start there is no last good one,
-// so the sidecar ends with an error.
+// Config is the whole configuration, as JSON in a file that is mounted from a ConfigMap and read again when it changes.
+// A file that does not parse or breaks a rule of Validate is refused. Then the last valid configuration stays in force,
+// the metric geobench_wan_config_errors_total counts the refusal, and GET /status reports the error. At the start there
+// is no earlier configuration, so the sidecar exits with an error.
 //
 //	{
 //	  "generation": 7,
@@ -34,12 +35,12 @@
 //	  ]
 //	}
 //
-// One file fits all pods of a region, because a pod's own addresses are left out of its peers. A peer with a host
-// instead of an address stands for all addresses that the name resolves to, looked up every second (every n x 20 ms
-// where there are n > 50 names): pods that come and go need no new configuration if a headless Service with
-// publishNotReadyAddresses names them. A file may also be named after the pod (--config
-// /etc/geobench/wan/$(POD_NAME).json), where a fault hits some pods of a region only. kubelet refreshes a mounted
-// ConfigMap when it syncs the pod, about once a minute; a change of one of the pod's annotations makes it sync at once.
+// A single file fits all pods of a region, because the sidecar omits a pod's own addresses from the peers. A peer with
+// a host instead of an address stands for all addresses that the name resolves to. Names are looked up every second
+// (every n x 20 ms if there are n > 50 names). Pods may therefore start and stop without a new configuration if a
+// headless Service with publishNotReadyAddresses names them. A file may also be named after the pod (--config
+// /etc/geobench/wan/$(POD_NAME).json), for faults that affect only some pods of a region. kubelet refreshes a mounted
+// ConfigMap when it syncs the pod, about once a minute; a change of a pod annotation makes it sync immediately.
 //
 // # What it answers
 //
@@ -48,7 +49,7 @@
 //	GET /status   Status: the configuration in force, and what came over each link
 //	GET /log      Log: what was in force when
 //
-// At Config.Listen, to everybody:
+// Public endpoints, at Config.Listen:
 //
 //	GET /readyz   200 once the rules are in place (the startup probe); 503 with the reason otherwise
 //	GET /healthz  200 while the packets' loop turns

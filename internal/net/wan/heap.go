@@ -20,7 +20,7 @@ type schedule struct {
 
 func (s *schedule) len() int { return len(s.heap) }
 
-// next is the packet that arrives first; there must be one.
+// next returns the packet that arrives first. The schedule must not be empty.
 func (s *schedule) next() *held { return &s.heap[0] }
 
 func (s *schedule) less(i, j int) bool {

@@ -21,13 +21,13 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// oneWay is a configuration with one link from a peer.
+// oneWay returns a configuration with a single link from a peer.
 func oneWay(from *namespace, generation int64, l Link) *Config {
 	l.From = "other"
 	return &Config{Generation: generation, Seed: 1, Peers: []Peer{{Address: from.address, Region: "other"}}, Links: []Link{l}}
 }
 
-// fast tells that the network is bare: at least one of some round trips takes less than 5 ms.
+// fast reports whether the network is bare: at least one of several round trips takes less than 5 ms.
 func fast(a, b *namespace) bool {
 	rtts := a.pings(b, 10, time.Millisecond, 100*time.Millisecond)
 	return len(rtts) > 0 && slices.Min(rtts) < 5*time.Millisecond
@@ -44,7 +44,7 @@ func TestRoundTripIsTheSumOfBothLinks(t *testing.T) {
 		t.Errorf("%d of 60 round trips", len(rtts))
 	}
 	slices.Sort(rtts)
-	// The shortest tells what is emulated, whatever else runs on this machine.
+	// The shortest round trip shows the emulated delay, independently of the machine's load.
 	if rtts[0] < 49_900*time.Microsecond || rtts[0] > 51_500*time.Microsecond {
 		t.Errorf("round trips of %s to %s, want the shortest to be 50ms - 0.1ms + 1.5ms", rtts[0], rtts[len(rtts)-1])
 	}
@@ -112,7 +112,7 @@ func TestLossPerPacket(t *testing.T) {
 // pod gets an address.
 func TestChangesLetNothingPass(t *testing.T) {
 	a, b := podPair(t)
-	// An address that comes would make the sidecar replace rules, too, and one of two at once fails.
+	// A new address would make the sidecar replace its rules too, and two replacements at once fail.
 	b.run(func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("1"), 0) })
 	b.write(oneWay(a, 1, Link{DelayMicros: 100}))
 	b.start()
@@ -154,7 +154,7 @@ func TestChangesLetNothingPass(t *testing.T) {
 	}
 }
 
-// What is held stays held, and goes on in time, when the configuration changes and when the sidecar ends.
+// Held packets stay held, and are delivered in time, when the configuration changes and when the sidecar exits.
 func TestChangesLoseNothing(t *testing.T) {
 	a, b := podPair(t)
 	config := oneWay(a, 1, Link{DelayMicros: 400_000})
@@ -238,7 +238,7 @@ func TestTheKernelsDropsAreCounted(t *testing.T) {
 	}
 }
 
-// What the kernel carries in one piece is lost in packets of the network.
+// Loss applies to network packets, even where the kernel carries many packets in one piece.
 func TestLossOfTCPIsPerPacket(t *testing.T) {
 	a, b := podPair(t)
 	b.sink()
@@ -440,7 +440,7 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// What a sidecar knows and does is told to the operator alone, or to its own pod where it has no credentials.
+// A sidecar reports its state to the operator alone, or to its own pod if it has no credentials.
 func TestStatusIsTheOperators(t *testing.T) {
 	a, b := podPair(t)
 	private, public := "://"+b.address+":7005", "http://"+b.address+":7003"
@@ -478,7 +478,7 @@ func TestStatusIsTheOperators(t *testing.T) {
 	}
 }
 
-// Ports that are exempt, and addresses that are no peers or nobody's link, are left alone.
+// Packets of exempt ports, of addresses that are no peers, and of peers without a link are not touched.
 func TestLeftAlone(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -504,8 +504,8 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// A database's pods start before their peers have addresses: which statement the kernel has shows only with the first
-// one.
+// A database's pods start before their peers have addresses. Only the first address shows which statement the kernel
+// supports.
 func TestPeersThatComeLater(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -520,8 +520,8 @@ func TestPeersThatComeLater(t *testing.T) {
 	}
 }
 
-// Phases come and go by themselves, at their times, and the log has what was in force: also what somebody else has
-// written.
+// Phases start and stop by themselves, at their times. The log records every network in force, including networks
+// written by another party.
 func TestPhases(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -563,7 +563,7 @@ func TestPhases(t *testing.T) {
 		t.Errorf("%s, want %s", strings.Join(got, "; "), want)
 	}
 	for i, e := range l.Entries[1:] {
-		// Late by as much as the machine is busy, and never early.
+		// A phase is late if the machine is busy, and never early.
 		if late := e.From.Sub(config.Phases[i].From); late < 0 || late > 2*time.Second {
 			t.Errorf("phase %d came %v late", i, late)
 		} else {

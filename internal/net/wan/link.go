@@ -10,19 +10,19 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Cause is why a packet was dropped.
+// Cause is the reason why a packet was dropped.
 type Cause string
 
 const (
 	// Kept means that it was not.
 	Kept Cause = ""
-	// LostCause is chance: LossPPM.
+	// LostCause is random loss: LossPPM.
 	LostCause Cause = "loss"
 	// RateCause is a full queue in front of a link's rate.
 	RateCause Cause = "rate"
 	// CutCause is a link that is cut.
 	CutCause Cause = "cut"
-	// QueueCause is a full sidecar (QueueBytes), or one that the kernel found too slow.
+	// QueueCause is a full sidecar (QueueBytes), or a sidecar that is too slow for the kernel.
 	QueueCause Cause = "queue"
 	// KernelCause is the kernel itself, while a packet was held: its interface went away, or another program took a chain
 	// from a hook of this network namespace.
@@ -32,8 +32,8 @@ const (
 // causes are all reasons of drops.
 var causes = []Cause{LostCause, RateCause, CutCause, QueueCause, KernelCause}
 
-// path is what lies between one peer address and the pod: a Link with the state that belongs to this address. It reads
-// no clock and does no I/O; the same seed and the same packets give the same fates.
+// path is the link between a peer address and the pod: a Link with the state of this address. It reads no clock and
+// does no I/O; the same seed and the same packets give the same results.
 type path struct {
 	link *Link
 	rng  *rand.Rand
@@ -43,9 +43,10 @@ type path struct {
 	gauss float64
 	// lost: the packet before was lost.
 	lost bool
-	// free is when the last packet has passed the rate limit.
+	// free is the time at which the last packet has passed the rate limit.
 	free time.Duration
-	// last is when the last packet that keeps the order arrives, latest when the last packet came.
+	// last is the arrival time of the last packet that keeps the order; latest is the time at which the last packet
+	// reached the link.
 	last, latest time.Duration
 }
 
@@ -61,8 +62,7 @@ func newPath(l *Link, seed uint64, pod string, addr netip.Addr) *path {
 	return p
 }
 
-// set makes l the path's link from now on. Packets on their way arrive as they would have; later ones may overtake
-// them.
+// set makes l the path's link from now on. Packets in flight keep their arrival times; later packets may overtake them.
 func (p *path) set(l *Link) {
 	p.link, p.last = l, 0
 	p.wander = geo.Wander{}
@@ -74,9 +74,9 @@ func (p *path) set(l *Link) {
 	}
 }
 
-// packet says when a packet of so many bytes, counted from the IP header, arrives that reaches the link now, or why it
-// never does. now counts from any fixed instant; where it goes back, as the clocks of two processors may, it is taken
-// to stand still.
+// packet returns the arrival time of a packet that reaches the link now, or the cause of its loss. bytes counts from
+// the IP header. now counts from any fixed instant. If now goes back, as the clocks of two processors may, packet
+// treats it as unchanged.
 func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 	l := p.link
 	now = max(now, p.latest)
@@ -115,9 +115,9 @@ func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 	return max(arrive, depart), Kept
 }
 
-// loses draws from a chain of two states (Gilbert, "Capacity of a burst-noise channel", 1960): with the share p of lost
-// packets and the correlation r of neighbours, a packet is lost with probability p + r (1 - p) after a lost one and
-// p (1 - r) otherwise.
+// loses draws from a chain of two states (Gilbert, "Capacity of a burst-noise channel", 1960). Let p be the share of
+// lost packets and r the correlation of neighbours. Then a packet is lost with probability p + r (1 - p) after a lost
+// packet and p (1 - r) otherwise.
 func (p *path) loses() bool {
 	share := float64(p.link.LossPPM) / million
 	r := float64(p.link.LossCorrelationPPM) / million
@@ -147,13 +147,13 @@ func (p *path) deviation() time.Duration {
 	return time.Duration(m/math.Cbrt(max(1-u, 1e-12)) - 1.5*m)
 }
 
-// exact tells that packets must come one by one: the kernel hands over up to 64 KiB of a TCP connection at once, which
-// must not be lost, paced or moved as one.
+// exact reports whether packets must be delivered separately. The kernel delivers up to 64 KiB of a TCP connection at
+// once, which must not be lost, paced or moved as a unit.
 func (l *Link) exact() bool {
 	return l.LossPPM > 0 || l.ReorderPPM > 0 || l.RateBitsPerSecond > 0 && l.RateBitsPerSecond <= exactRate
 }
 
-// exactRate is the rate from which 64 KiB pass in a quarter of a millisecond or less, so that they may pass at once.
+// exactRate is the rate from which 64 KiB pass in a quarter of a millisecond or less, so that they may pass together.
 const exactRate = 2_000_000_000
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -21,7 +21,7 @@ func testPath(t *testing.T, l Link) *path {
 	return newPath(&c.Links[0], 1, "db-eu-0", peerAddress)
 }
 
-// delays sends n packets, one per interval, and returns how long the kept ones were under way.
+// delays sends n packets, one per interval, and returns the delays of the delivered packets.
 func delays(p *path, n int, interval time.Duration, bytes int) (kept []time.Duration, dropped map[Cause]int) {
 	dropped = map[Cause]int{}
 	for i := range n {
@@ -148,7 +148,7 @@ func TestLoss(t *testing.T) {
 				before = now
 			}
 			share, r := float64(tc.loss)/million, float64(tc.correlation)/million
-			// Correlated draws are worth fewer independent ones.
+			// Correlated draws count as fewer independent draws.
 			sigma := math.Sqrt(share * (1 - share) / n * (1 + r) / (1 - r))
 			if got := float64(lost) / n; math.Abs(got-share) > 5*sigma+1e-9 {
 				t.Errorf("lost %.5f, want %.5f +- %.5f", got, share, 5*sigma)
@@ -176,7 +176,7 @@ func TestRate(t *testing.T) {
 	if longest := slices.Max(kept); longest > 70*time.Millisecond || longest < 68*time.Millisecond {
 		t.Errorf("the longest delay is %s, want 10ms + 60ms", longest)
 	}
-	// An idle link takes a packet at once, however large.
+	// An idle link accepts a packet of any size without queueing.
 	if arrive, cause := p.packet(time.Hour, 64<<10); cause != Kept || arrive-time.Hour != 10*time.Millisecond+52_428_800 {
 		t.Errorf("a large packet arrives after %s (%s)", arrive-time.Hour, cause)
 	}
@@ -207,7 +207,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A shorter delay counts at once: packets that were sent before the change do not hold up later ones.
+// A shorter delay takes effect immediately: packets that were sent before the change do not delay later packets.
 func TestChange(t *testing.T) {
 	p := testPath(t, Link{DelayMicros: 10_000_000})
 	if arrive, _ := p.packet(0, 100); arrive != 10*time.Second {

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// namespace is a network namespace: what a pod has.
+// namespace is a network namespace, such as a pod has.
 type namespace struct {
 	t       testing.TB
 	name    string
@@ -63,7 +63,7 @@ type namespace struct {
 	handle  *os.File
 	// credentials of the sidecar; empty: it has none.
 	credentials string
-	// congestion is the congestion control of what it sends; empty: the machine's.
+	// congestion is the congestion control of the namespace's senders; empty means the machine's default.
 	congestion string
 }
 
@@ -119,7 +119,7 @@ func ip(t testing.TB, args ...string) {
 	}
 }
 
-// run calls f on a thread inside the namespace. Sockets that f opens belong there for ever.
+// run calls f on a thread inside the namespace. Sockets that f opens stay there permanently.
 func (n *namespace) run(f func() error) {
 	n.t.Helper()
 	done := make(chan error)
@@ -157,7 +157,7 @@ func (n *namespace) write(c *Config) {
 	n.writeText(string(b))
 }
 
-// writeText replaces the file at once, as kubelet does.
+// writeText replaces the file atomically, as kubelet does.
 func (n *namespace) writeText(text string) {
 	n.t.Helper()
 	if err := os.WriteFile(n.config+".new", []byte(text), 0o600); err != nil {
@@ -260,7 +260,7 @@ func (n *namespace) await(generation int64) {
 	})
 }
 
-// eventually waits for a process of its own.
+// eventually waits for another process.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -333,7 +333,7 @@ func (n *namespace) listen() net.PacketConn {
 	return to
 }
 
-// receivedBy counts packets until none has come for a second.
+// receivedBy counts packets until none has arrived for a second.
 func receivedBy(to net.PacketConn) (n int) {
 	for b := make([]byte, 16); ; n++ {
 		_ = to.SetReadDeadline(time.Now().Add(time.Second))
@@ -353,8 +353,8 @@ func (n *namespace) dial(to *namespace) (conn net.Conn) {
 	return conn
 }
 
-// pings measures round trips to the echo of another namespace, one every interval; those that take longer than patience
-// are left out.
+// pings measures round trips to the echo of another namespace, one every interval. It omits round trips that take
+// longer than patience.
 func (n *namespace) pings(to *namespace, count int, interval, patience time.Duration) []time.Duration {
 	n.t.Helper()
 	conn := n.dial(to)
@@ -384,7 +384,7 @@ func (n *namespace) pings(to *namespace, count int, interval, patience time.Dura
 	return out
 }
 
-// sink reads TCP connections to port 10 and forgets what they bring.
+// sink accepts TCP connections on port 10 and discards their data.
 func (n *namespace) sink() {
 	n.t.Helper()
 	var l net.Listener
@@ -412,8 +412,8 @@ func (n *namespace) sink() {
 	}()
 }
 
-// send sends over so many TCP connections until stop or the test's end. acknowledged tells how many bytes the other
-// side has acknowledged.
+// send sends over the given number of TCP connections until stop is called or the test ends. acknowledged returns the
+// number of bytes that the other side has acknowledged.
 func (n *namespace) send(to *namespace, connections int) (acknowledged func() int64, stop func()) {
 	n.t.Helper()
 	f := n.flood(to, connections)
@@ -471,7 +471,7 @@ func (f *flows) acknowledged() (sum int64) {
 	return sum
 }
 
-// roundTrips are those of the connections, as the kernel has smoothed them.
+// roundTrips returns the round trips of the connections, as smoothed by the kernel.
 func (f *flows) roundTrips() (out []time.Duration) {
 	for _, info := range f.infos() {
 		out = append(out, time.Duration(info.Rtt)*time.Microsecond)

@@ -33,7 +33,7 @@ const (
 
 	commandBind = 1
 	copyPacket  = 2
-	// flagWhole asks for packets as the kernel has them, which may be many of one TCP connection at once.
+	// flagWhole requests packets as the kernel holds them, possibly many packets of a TCP connection in one piece.
 	flagWhole = 1 << 2
 	// infoWhole marks such packets.
 	infoWhole = 1 << 1
@@ -45,13 +45,14 @@ const (
 const (
 	// copyBytes of each packet are copied to user space: the IP header is enough.
 	copyBytes = 64
-	// maxQueued packets wait for a verdict in one queue at most; QueueBytes is the bound that is meant to be met.
+	// maxQueued is the maximum number of packets that wait for a verdict in a queue. QueueBytes is the bound that should
+	// take effect first.
 	maxQueued = 1 << 20
 	// receiveBuffer holds packets' headers that the sidecar has not read, in bytes.
 	receiveBuffer = 64 << 20
-	// batch is how many packets are read at once.
+	// batch is the number of packets per read.
 	batch = 64
-	// messageSpace is room for one message; a packet's takes about 200 bytes.
+	// messageSpace is the buffer size for one message; a packet's message takes about 200 bytes.
 	messageSpace = 1024
 	answerWait   = 2 * time.Second
 )
@@ -61,27 +62,27 @@ var (
 	network = binary.BigEndian
 )
 
-// queuedPacket is what the kernel says of a packet. payload is valid until the next read.
+// queuedPacket is the kernel's description of a packet. payload is valid until the next read.
 type queuedPacket struct {
 	id    uint32
 	queue uint16
 	// bytes counts from the IP header.
 	bytes int
 	whole bool
-	// stamp is when the packet came, in wall-clock time; 0 if the kernel does not say.
+	// stamp is the packet's arrival in wall-clock time, or 0 if the kernel does not report it.
 	stamp   int64
 	payload []byte
 }
 
-// answer is what the kernel says to a message; err is nil when it agrees.
+// answer is the kernel's answer to a message; err is nil if the message succeeded.
 type answer struct {
 	err error
-	// verdict tells that the message was a packet's verdict, and queue is its queue.
+	// verdict reports that the message was a packet's verdict; queue is the packet's queue.
 	verdict bool
 	queue   uint16
 }
 
-// queueSocket talks to the kernel about packet queues. Only one goroutine may use it.
+// queueSocket exchanges messages with the kernel about packet queues. Only one goroutine may use it.
 type queueSocket struct {
 	fd      int
 	out     []byte
@@ -108,7 +109,7 @@ func openQueueSocket() (*queueSocket, error) {
 		s.close()
 		return nil, fmt.Errorf("receive buffer of the netfilter socket: %w: the capability NET_ADMIN is needed", err)
 	}
-	// The kernel counts what it could not deliver (kernelDrops); the socket goes on.
+	// The kernel counts the packets that it could not deliver (kernelDrops); the socket stays usable.
 	if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_NO_ENOBUFS, 1); err != nil {
 		s.close()
 		return nil, fmt.Errorf("netfilter socket: %w", err)
@@ -124,7 +125,7 @@ func openQueueSocket() (*queueSocket, error) {
 
 func (s *queueSocket) close() { _ = unix.Close(s.fd) }
 
-// message appends one netlink message for a queue.
+// message appends a netlink message for a queue.
 func message(b []byte, kind, flags, queue uint16, body func([]byte) []byte) []byte {
 	at := len(b)
 	b = append(b, make([]byte, unix.SizeofNlMsghdr)...)
@@ -136,7 +137,8 @@ func message(b []byte, kind, flags, queue uint16, body func([]byte) []byte) []by
 	return b
 }
 
-// attribute appends an attribute whose value is a multiple of 4 bytes long, or is the last.
+// attribute appends an attribute. The length of its value must be a multiple of 4 bytes, unless the attribute is the
+// last.
 func attribute(b []byte, kind uint16, value ...byte) []byte {
 	b = native.AppendUint16(b, uint16(unix.SizeofNlAttr+len(value)))
 	b = append(native.AppendUint16(b, kind), value...)
@@ -180,10 +182,11 @@ func (s *queueSocket) bindFirst(queue uint16) error {
 	return fmt.Errorf("packet queue %d: %w", queue, err)
 }
 
-// bind takes a queue. The answer, if it is an error, comes among the packets.
+// bind binds a queue. If the answer is an error, read returns it among the packets.
 func (s *queueSocket) bind(queue uint16) error { return s.send(bindMessage(queue, 0)) }
 
-// configure says how packets of a queue are wanted. The answer, if it is an error, comes among the packets.
+// configure sets how the kernel delivers the packets of a queue. If the answer is an error, read returns it among the
+// packets.
 func (s *queueSocket) configure(queue uint16, whole bool) error {
 	flags := uint32(0)
 	if whole {
@@ -227,7 +230,7 @@ func (s *queueSocket) flush() error {
 	return err
 }
 
-// wait returns when there is something to read from the socket or from other, or after timeout; a negative one is none.
+// wait returns when the socket or other is readable, or after timeout; a negative timeout means no timeout.
 func (s *queueSocket) wait(timeout time.Duration, other int) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {
@@ -242,7 +245,7 @@ func (s *queueSocket) wait(timeout time.Duration, other int) error {
 	return err
 }
 
-// read hands on all packets that have come, up to a batch, and all answers. It does not wait.
+// read passes on all received packets, up to a batch, and all answers. It does not wait.
 func (s *queueSocket) read(packet func(queuedPacket), answered func(answer)) error {
 	_, err := s.readBatch(packet, answered)
 	return err
@@ -257,7 +260,7 @@ func (s *queueSocket) drain(packet func(queuedPacket), answered func(answer)) er
 	}
 }
 
-// readBatch tells how many messages it read.
+// readBatch returns the number of messages that it read.
 func (s *queueSocket) readBatch(packet func(queuedPacket), answered func(answer)) (int, error) {
 	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])), batch, unix.MSG_DONTWAIT, 0, 0)
 	switch errno {

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// verdictsAtOnce packets are handed back in one system call at most, so that those that come meanwhile do not wait
-	// long: the kernel delivers each before the call returns.
+	// verdictsAtOnce is the maximum number of packets released in one system call. The kernel delivers each packet before
+	// the call returns, so a small number keeps newly arriving packets from waiting long.
 	verdictsAtOnce = 16
-	// oldest is how long ago a packet may have come when it is read; a larger difference is a step of the wall clock.
+	// oldest is the maximum age of a packet when it is read; a larger difference is a step of the wall clock.
 	oldest = 50 * time.Millisecond
-	// slice is the scheduler's time slice that the thread asks for: a short one is served soon.
+	// slice is the scheduler's time slice that the thread requests: a thread with a short slice is scheduled soon.
 	slice = 100 * time.Microsecond
-	// segment is the payload of a full TCP packet, by which those of a whole one are counted.
+	// segment is the payload of a full TCP packet, used to count the packets in a larger piece.
 	segment = 1448
 )
 
@@ -51,8 +51,8 @@ func (c *counters) dropped(cause Cause) *atomic.Int64 {
 	return &c.queue
 }
 
-// slot is a packet queue and the link that it stands for. A queue of its own per link keeps the kernel's lists, which
-// it searches for each verdict, in the order of the verdicts.
+// slot is a packet queue and its link. The kernel searches a queue's list for each verdict; a separate queue per link
+// keeps that list in the order of the verdicts.
 type slot struct {
 	link     Link
 	used     bool
@@ -62,7 +62,7 @@ type slot struct {
 	counters *counters
 }
 
-// plane is where packets wait. One goroutine on a thread of its own runs it; others reach it through do.
+// plane holds the delayed packets. A goroutine on a dedicated thread runs it; other goroutines access it through do.
 type plane struct {
 	socket *queueSocket
 	wake   int // an eventfd
@@ -76,7 +76,7 @@ type plane struct {
 	mu    sync.Mutex
 	calls []func()
 
-	// What follows belongs to the loop.
+	// The fields below belong to the loop.
 	slots     []*slot
 	byName    map[string]int
 	schedule  schedule
@@ -133,7 +133,7 @@ func (p *plane) poke() {
 	_, _ = unix.Write(p.wake, one[:])
 }
 
-// run turns until ctx ends or the kernel fails. Packets that are held then go on their way at once.
+// run runs the loop until ctx ends or the kernel fails. It then releases all held packets immediately.
 func (p *plane) run(ctx context.Context) error {
 	runtime.LockOSThread() // and never unlocked: the thread ends with its settings
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
@@ -164,7 +164,7 @@ func (p *plane) run(ctx context.Context) error {
 		}
 		p.call()
 	}
-	// What has come and was not read yet goes on its way, too.
+	// Packets that have arrived and were not read yet are released too.
 	_ = p.socket.drain(packet, answer)
 	for p.schedule.len() > 0 {
 		h := p.take()
@@ -184,7 +184,7 @@ func (p *plane) close() {
 	_ = unix.Close(p.stamps)
 }
 
-// call runs what others want done.
+// call runs the functions that other goroutines have passed to do.
 func (p *plane) call() {
 	p.mu.Lock()
 	calls := p.calls
@@ -222,7 +222,7 @@ func (p *plane) take() held {
 	return h
 }
 
-// packet decides about a packet that came.
+// packet decides the delay or the loss of a received packet.
 func (p *plane) packet(q queuedPacket) {
 	i := int(q.queue) - firstQueue
 	from, ok := sourceOf(q.payload)
@@ -258,7 +258,8 @@ func (p *plane) packet(q queuedPacket) {
 	p.schedule.push(held{arrive: arrive, id: q.id, slot: uint16(i), bytes: uint32(q.bytes)})
 }
 
-// cameAt turns the kernel's stamp into the loop's time: what a packet has waited for this thread counts as delay.
+// cameAt converts the kernel's stamp to the loop's time, so that a packet's wait for this thread counts towards its
+// delay.
 func (p *plane) cameAt(stamp int64) time.Duration {
 	now := time.Now()
 	since := now.Sub(p.start)
@@ -347,8 +348,8 @@ func (p *plane) freeSlot() int {
 	return len(p.slots) - 1
 }
 
-// forget frees what the rules lead no packets to any more: links that are not in queues, and addresses outside spans. A
-// slot with packets on their way is kept for the next call.
+// forget frees state to which the rules no longer lead packets: links that are not in queues, and addresses outside
+// spans. A slot with packets in flight is kept until the next call.
 func (p *plane) forget(queues map[string]uint16, spans4, spans6 []span) {
 	for name, i := range p.byName {
 		s := p.slots[i]

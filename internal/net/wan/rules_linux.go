@@ -27,18 +27,18 @@ const (
 	rulesBuffer    = 16 << 20
 )
 
-// ruleset is what the kernel is to hand over: the addresses of each queue, less exempt ports.
+// ruleset selects the packets for the kernel to queue: the addresses of each queue, without exempt ports.
 type ruleset struct {
 	// queues are the numbers by link.
 	queues map[string]uint16
 	spans4 []span
 	spans6 []span
 	exempt []int
-	// bypass lets packets pass while nobody reads the queue.
+	// bypass lets packets pass while no process reads the queue.
 	bypass bool
 }
 
-// queueStatement is how a rule hands a packet over. Kernels have one or the other, or both.
+// queueStatement is the statement by which a rule queues a packet. A kernel supports one of two statements, or both.
 type queueStatement func(queue uint16, bypass bool) expr.Any
 
 var queueStatements = []struct {
@@ -78,12 +78,12 @@ func connect() (*nftables.Conn, error) {
 	}))
 }
 
-// install replaces what is there, by whomever it was left, and no packet passes meanwhile. It leaves the chains where
-// they are: when a chain is taken from its hook, the kernel drops every packet of the network namespace that waits in a
-// queue, and counts none.
+// install replaces the existing rules, including rules of another process; no packet passes unmatched meanwhile. It
+// keeps the chains: when a chain is removed from its hook, the kernel drops every queued packet of the network
+// namespace, and does not count them.
 func (r *rules) install(set *ruleset) error {
 	if r.works < 0 {
-		// Asked apart: rules for no address at all would not tell.
+		// Test the statement separately: rules without any address would not show whether the kernel supports it.
 		var failures []error
 		for i, q := range queueStatements {
 			err := probe(q.statement)
@@ -116,8 +116,9 @@ func probe(statement queueStatement) error {
 	return c.Flush()
 }
 
-// try puts new rules in front of those that are there, and takes those away in a second step. Done in one, a packet
-// passes now and then (Linux 6.18): the kernel judges it by the rules of one generation and the sets of the other.
+// try inserts new rules before the existing rules, and removes the existing rules in a second step. In a single step,
+// packets occasionally pass (Linux 6.18): the kernel matches them against the rules of one generation and the sets of
+// the other.
 func (r *rules) try(set *ruleset, statement queueStatement) error {
 	c, err := connect()
 	if err != nil {
@@ -158,7 +159,7 @@ func (r *rules) try(set *ruleset, statement queueStatement) error {
 	return c.Flush()
 }
 
-// remains are the rules and sets of a table that new ones are to replace.
+// remains holds the rules and sets of a table that new rules and sets replace.
 type remains struct {
 	rules []*nftables.Rule
 	sets  []*nftables.Set
@@ -211,7 +212,7 @@ func hooked(c *nftables.Conn, family nftables.TableFamily) (*nftables.Table, *nf
 	return table, chain
 }
 
-// quiet makes rules of this process lead no packet to a queue any more. Those that wait stay where they are.
+// quiet stops the rules of this process from queueing packets. Queued packets stay in their queues.
 func quiet() error {
 	c, err := connect()
 	if err != nil {
@@ -230,7 +231,7 @@ func quiet() error {
 	return c.Flush()
 }
 
-// fill adds rules and sets to a table, in front of the old ones.
+// fill adds rules and sets to a table, before the old rules and sets.
 func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []span, statement queueStatement, old remains) error {
 	table, chain := hooked(c, family)
 	var rules []*nftables.Rule
@@ -304,7 +305,8 @@ func tables(c *nftables.Conn, family nftables.TableFamily) ([]*nftables.Table, e
 	return slices.DeleteFunc(all, func(t *nftables.Table) bool { return t.Name != tableName }), nil
 }
 
-// Cleanup removes what sidecars left in the network namespace of the process, and says whether there was anything.
+// Cleanup removes the remains of sidecars from the network namespace of the process, and reports whether there were
+// any.
 func Cleanup() (bool, error) {
 	c, err := connect()
 	if err != nil {
@@ -330,7 +332,7 @@ func Cleanup() (bool, error) {
 	return true, nil
 }
 
-// ownAddresses are those of the network namespace's interfaces, as matches that lead nowhere.
+// ownAddresses returns the addresses of the network namespace's interfaces, as matches without a link.
 func ownAddresses(addrs []netip.Addr) []match {
 	var out []match
 	for _, a := range addrs {

@@ -31,16 +31,17 @@ import (
 )
 
 const (
-	// look is how often the configuration's file is read.
+	// look is the interval at which the configuration file is read.
 	look = 250 * time.Millisecond
-	// lookUp is how often names are looked up; many names are looked up less often.
+	// lookUp is the interval at which names are looked up; it grows with the number of names.
 	lookUp        = time.Second
 	lookUpPerName = 20 * time.Millisecond
 	lookUpTimeout = 2 * time.Second
 	lookUpAtOnce  = 16
-	// loopTimeout is how long the packets' loop may take to answer.
+	// loopTimeout is the timeout for an answer of the packet loop.
 	loopTimeout = 2 * time.Second
-	// processors that the runtime has at least: one is the loop's, and a container's limit may leave no other.
+	// processors is the minimum number of processors of the Go runtime. The loop occupies one, and a container's limit may
+	// leave no other.
 	processors = 4
 )
 
@@ -50,8 +51,7 @@ type Options struct {
 	ConfigPath string
 	// Pod is the pod's name.
 	Pod string
-	// Credentials are what the operator has to prove itself by before it is told anything; empty: only the pod itself can
-	// ask.
+	// Credentials authenticate the operator to the sidecar; if empty, only the pod itself can query the sidecar.
 	Credentials identity.Folder
 	Log         *slog.Logger
 	// LookUp resolves a host; by default as the pod does.
@@ -78,8 +78,8 @@ type sidecar struct {
 	unresolved  []string
 }
 
-// Run emulates until ctx ends, and then removes what it did to the network namespace of the process. When it fails
-// instead, packets pass or are dropped as Config.FailPolicy says.
+// Run emulates the network until ctx ends, and then removes its changes from the network namespace of the process. If
+// Run fails instead, packets pass or are dropped according to Config.FailPolicy.
 func Run(ctx context.Context, o Options) error {
 	if o.LookUp == nil {
 		o.LookUp = func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -141,7 +141,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	default:
 	}
-	// Taking the chains from their hooks drops what waits, so that goes on its way before.
+	// Removing the chains from their hooks drops the queued packets, so release these packets first.
 	err = errors.Join(quiet(), finish())
 	_, failure := Cleanup()
 	return errors.Join(err, failure)
@@ -236,7 +236,7 @@ func (s *sidecar) appliedError() error {
 	return s.applied
 }
 
-// apply puts a configuration in force as it is at this time, and returns when it changes by itself.
+// apply puts a configuration in force as of the present time, and returns the time of its next phase change.
 func (s *sidecar) apply(ctx context.Context, file *Config, addresses map[string][]netip.Addr) (next time.Time, err error) {
 	c, next := file.At(time.Now())
 	err = s.enforce(ctx, c, addresses)
@@ -249,7 +249,7 @@ func (s *sidecar) apply(ctx context.Context, file *Config, addresses map[string]
 	return next, err
 }
 
-// enforce makes a network that of the pod.
+// enforce puts a network in force in the pod.
 func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][]netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
@@ -319,8 +319,8 @@ func hosts(c *Config) []string {
 	return out
 }
 
-// lookUpAll resolves the hosts of a configuration. A host that is unknown has no addresses; one that can't be looked up
-// keeps those it had.
+// lookUpAll resolves the hosts of a configuration. An unknown host has no addresses; a host with a failed lookup keeps
+// its previous addresses.
 func (s *sidecar) lookUpAll(ctx context.Context, c *Config, before map[string][]netip.Addr) map[string][]netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
@@ -466,13 +466,13 @@ func kernelDrops() map[int]int64 {
 	return out
 }
 
-// serve answers the operator, and everybody at an address, until stop is called.
+// serve answers the operator, and public requests at address, until stop is called.
 func (s *sidecar) serve(address string) (stop func(), err error) {
 	public, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	// Whoever shares the network of the pod needs no proof.
+	// Processes that share the pod's network need no credentials.
 	asks := "127.0.0.1"
 	if s.Credentials != "" {
 		asks = ""

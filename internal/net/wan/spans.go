@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// span is a range of addresses whose packets go over one link.
+// span is a range of addresses with a common link.
 type span struct {
 	first, last netip.Addr
 	link        string
@@ -17,8 +17,8 @@ type match struct {
 	link   string
 }
 
-// spansOf turns prefixes, of which the most specific counts and among equals the first, into disjoint ranges of one
-// address family in ascending order. Addresses without a link are in none.
+// spansOf turns prefixes into disjoint ranges of one address family in ascending order. The most specific prefix
+// applies; among equal prefixes, the first. Addresses without a link are in no range.
 func spansOf(matches []match, is4 bool) []span {
 	var sorted []match
 	for _, m := range matches {
@@ -45,8 +45,8 @@ func spansOf(matches []match, is4 bool) []span {
 		}
 		out = append(out, span{first, last, link})
 	}
-	// Prefixes nest: open holds those around the position, innermost last. next is the first address not decided yet;
-	// it is invalid behind the highest address of all.
+	// Prefixes nest: open holds the prefixes that contain the position, innermost last. next is the first undecided
+	// address; it is invalid after the highest address of all.
 	var open []span
 	var next netip.Addr
 	closeTo := func(before netip.Addr) {

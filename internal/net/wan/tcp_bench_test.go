@@ -18,8 +18,9 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// BenchmarkTCPUnderLoss puts the kernel's TCP, whose packets a sidecar delays and loses, beside the model of it that
-// simulations and BuiltIn links have: what a connection carries while it always has something to send, in Mbit/s.
+// BenchmarkTCPUnderLoss compares the kernel's TCP with the model of it that simulations and BuiltIn links use. A
+// sidecar delays and loses the kernel's packets. The result is the throughput of a connection that always has data to
+// send, in Mbit/s.
 func BenchmarkTCPUnderLoss(b *testing.B) {
 	for _, congestion := range []geo.Congestion{geo.CongestionReno, geo.CongestionCubic} {
 		for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {
@@ -41,8 +42,8 @@ func BenchmarkTCPUnderLoss(b *testing.B) {
 	}
 }
 
-// lossyPair is a pair of namespaces, of which sidecars delay what one sends to the other, and lose some of what from
-// sends, until end is called.
+// lossyPair returns a pair of namespaces whose sidecars delay packets in both directions, and lose some of the packets
+// that from sends, until end is called.
 func lossyPair(b *testing.B, rtt time.Duration, ppm int64) (from, to *namespace, end func()) {
 	b.Helper()
 	from, to = podPair(b)
@@ -69,7 +70,7 @@ func kernelUnderLoss(b *testing.B, congestion geo.Congestion, rtt time.Duration,
 	defer end()
 	to.sink()
 	from.congestion = strings.ToLower(string(congestion))
-	// So many connections at once that there are enough losses, and not more packets than the sidecar takes.
+	// The number of connections gives enough losses without more packets than the sidecar can handle.
 	connections := 30
 	if rtt < time.Millisecond {
 		connections = 1
@@ -135,7 +136,7 @@ func p99(all []time.Duration) float64 {
 	return all[len(all)*99/100].Seconds() * 1000
 }
 
-// thinFrame is what a frame has, in bytes: the time at which it was sent comes first.
+// thinFrame is the size of a frame, in bytes; a frame starts with the time at which it was sent.
 const thinFrame = 100
 
 // thinKernel returns how late frames are, through the kernel's TCP.

@@ -25,7 +25,7 @@ func (r *received) Receive(payload []byte) error {
 
 func (*received) Turn() {}
 
-// bareLink is a link without a connection, whose frames a test makes.
+// bareLink is a link without a connection; the test builds its frames.
 type bareLink struct {
 	*Link
 	*received
@@ -60,8 +60,8 @@ func (b *bareLink) holds(t *testing.T) {
 	}
 }
 
-// A node with a log owes its peer what it has received and not logged: it acknowledges no more, and a new connection
-// brings that once more, which is delivered once.
+// A node with a log does not acknowledge frames that it has received and not logged. A new connection transfers these
+// frames again, and each is delivered once.
 func TestDurableLinkResumesFromItsLog(t *testing.T) {
 	b := newBareLink(true)
 	if err := b.reads(1, 5); err != io.EOF {
@@ -86,7 +86,7 @@ func TestDurableLinkResumesFromItsLog(t *testing.T) {
 	}
 }
 
-// A frame that is not the next one ends the connection, whether one is missing or comes again.
+// A frame out of sequence closes the connection, whether a frame is missing or repeated.
 func TestFramesComeInOrder(t *testing.T) {
 	for first, want := range map[uint32]string{3: "", 2: "frame 2 came where 3 was due", 4: "frame 4 came where 3 was due"} {
 		b := newBareLink(false)
@@ -100,8 +100,8 @@ func TestFramesComeInOrder(t *testing.T) {
 	}
 }
 
-// A sender drops what is acknowledged, and nothing else, whether it comes in time, twice or late; in a replay it holds
-// what the peer lacks.
+// A sender drops exactly the acknowledged frames, whether an acknowledgement arrives in time, twice or late. In a
+// replay it holds the frames that the peer lacks.
 func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 	b := newBareLink(true)
 	add := func(from, to uint32) {
@@ -135,8 +135,8 @@ func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 	}
 }
 
-// A peer that says it has received frames which were never sent to it, or that it lacks some which it had acknowledged,
-// is another one: the two do not go on.
+// A peer is not the same peer if it reports frames that were never sent to it, or lacks frames that it had
+// acknowledged. The connection is refused.
 func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acknowledged, received uint32
@@ -161,8 +161,8 @@ func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 	}
 }
 
-// A node with a log sends nothing before Flush, however many frames it has filled: what they were made of may not be in
-// its log.
+// A node with a log sends nothing before Flush, however many frames it has filled: the inputs of these frames may not
+// be in its log.
 func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
 	for name, durable := range map[string]bool{"with a log": true, "without a log": false} {
 		b := newBareLink(durable)
@@ -182,7 +182,8 @@ func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
 	}
 }
 
-// What is sent when a link speaks again, and the writer has not looked yet, leaves behind what the link has refused.
+// After a link is restored, frames keep their order: a frame sent before the writer has noticed follows the frames that
+// the link had refused.
 func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	link := geo.Link{Delay: 5 * time.Millisecond}
 	near, far := net.Pipe()
@@ -206,7 +207,7 @@ func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	}
 }
 
-// Who has not greeted yet sends no more than a greeting takes.
+// Before its greeting, a peer may send no more than the size of a greeting.
 func TestFramesOfStrangersAreShort(t *testing.T) {
 	for size, taken := range map[uint32]bool{0: false, 1: true, maxGreeting: true, maxGreeting + 1: false, MaxFrame: false, 1<<32 - 1: false} {
 		head := binary.LittleEndian.AppendUint32(nil, size)

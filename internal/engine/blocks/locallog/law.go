@@ -9,9 +9,9 @@ import (
 )
 
 // SingleHomeLaw is the latency of a single-home transaction without the client's hop, from the parameters batch and
-// forward: a batch at its home, and, if that is elsewhere, the forwarder's batch and the way there and back. Nodes
-// other than the first of the home region also ask that one for a position; the law is the mean. With replicated home
-// logs there is no forwarder, and a place takes copies of the batch, if it needs any, and a majority.
+// forward. It is a batch at its home and, if the home is elsewhere, the forwarder's batch and the round trip. Nodes
+// other than the first of the home region also request a position from the first; the model gives the mean. With
+// replicated home logs there is no forwarder. A position then takes a majority and, if needed, copies of the batch.
 func SingleHomeLaw(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	home := c
 	if len(homes) > 0 {
@@ -37,7 +37,7 @@ func FromFirst(t *geo.Topology, r, c geo.Region) time.Duration {
 	return mean(t, t.Links[r][c].Delay, c == r)
 }
 
-// mean spares one of the nodes the hop if it is inside the region.
+// mean averages hop over the region's nodes. If inside is set, one of them needs no hop.
 func mean(t *geo.Topology, hop time.Duration, inside bool) time.Duration {
 	if !inside {
 		return hop
@@ -46,11 +46,11 @@ func mean(t *geo.Topology, hop time.Duration, inside bool) time.Duration {
 	return hop * (n - 1) / n
 }
 
-// ReturnLaw is the time from the moments at which the first nodes of the homes put the parts of a multi-home
-// transaction into their batches, told by inserted, to its execution where the client's region c hears of it, without
-// the batch. With full replication c executes it once all logs have come there. With home-only replication the homes
-// tell each other, c executes it if it is one of them, and hears from the first one otherwise. It holds for
-// transactions that write in all homes.
+// ReturnLaw is the time from when the homes' first nodes put the parts of a multi-home transaction into their batches
+// until the client's region c learns of its execution. inserted returns the first of these times for each home. The
+// batch is not included. With full replication, c executes the transaction once all logs have arrived there. With
+// home-only replication, the homes exchange their reads. Then c executes the transaction if it is a home, and otherwise
+// receives the result from the first home. The formula holds for transactions that write in all homes.
 func ReturnLaw(t *geo.Topology, homeOnly bool, c geo.Region, homes []geo.Region, inserted func(geo.Region) time.Duration) (d time.Duration) {
 	if !homeOnly {
 		for _, r := range homes {

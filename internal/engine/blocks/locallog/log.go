@@ -11,32 +11,32 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// LogConfig describes a log of entries as one node sees it.
+// LogConfig describes a log of entries from the point of view of a node.
 type LogConfig struct {
 	// Number of the log. A region's local log has the region's.
 	Number uint64
 	// Members keep the order of the batches.
 	Members []geo.NodeID
-	// Interval is how long a sequencer collects a batch, from its first entry on.
+	// Interval is the time for which a sequencer collects a batch, from its first entry on.
 	Interval time.Duration
 	// Timers is the first of three timer kinds that belong to the log.
 	Timers uint8
-	// Audience are the nodes that are told positions: all readers and sequencers. Nil for all nodes.
+	// Audience lists the nodes that receive positions: all readers and sequencers. Nil means all nodes.
 	Audience []geo.NodeID
 	// Readers are the nodes of each group of readers. An entry goes to some groups.
 	Readers [][]geo.NodeID
 	// Groups appends the groups that an entry goes to, each at least once.
 	Groups func(e *Entry, groups []int) []int
-	// Shape, if not nil, makes of an entry what a group gets.
+	// Shape, if not nil, converts an entry into the form that a group receives.
 	Shape func(e Entry, group int) Entry
 	// Group is this node's, if it is a reader; Read takes its entries in the order of the log. Nil for no reader.
 	Group int
 	Read  func(e *Entry)
 
-	// Replicated says that the log has its place among several that share this node's timers, and that its batches become
-	// void, and come again, when their sequencers are cut off or lost: see replicated.go. The others are for those.
+	// Replicated is set for a log that shares this node's timers with other logs. Its batches become void, and are sent
+	// again, when their sequencers are disconnected or lost: see replicated.go. The fields below are for such logs.
 	Replicated bool
-	// Copies is batchlog.Config's, Streams, Take, Led, Mark and Marks are those of the order.
+	// Copies is batchlog.Config's field. Streams, Take, Led, Mark and Marks are fields of the order's configuration.
 	Copies, Streams int
 	Mark            func(n geo.NodeID, incarnation uint32) bool
 	Marks           func() bool
@@ -44,8 +44,8 @@ type LogConfig struct {
 	Led             func()
 	// Known, if not nil, is called when more of the order is known, and HasRead when more of it has been read.
 	Known, HasRead func()
-	// Sent, if not nil, is told the entries of a batch when it leaves, and that they are in none, unsent, when that is
-	// void.
+	// Sent, if not nil, is called with the entries of a batch when the batch is sent. When the batch becomes void, it is
+	// called with the same entries and the batch number unsent.
 	Sent func(batch uint64, entries []Entry)
 	// Unfetched is batchlog.ReaderConfig's.
 	Unfetched bool
@@ -65,13 +65,13 @@ type Log struct {
 
 	// reader is nil where the node reads none of the log.
 	reader *batchlog.Reader[*Batch]
-	// sent are the batches of a replicated log whose place is not known, ascending.
+	// sent holds the batches of a replicated log without a known position, ascending.
 	sent queue.Queue[sentBatch]
 
 	batches int64
 
 	timed  []Entry // room for sortTimed
-	seen   []int   // per group: the last entry of the batch that went there, plus one
+	seen   []int   // per group: the last entry of the batch that was sent to it, plus one
 	groups []int
 	parts  [][]Entry
 }
@@ -111,7 +111,7 @@ func NewLog(n protocol.Config, c LogConfig) *Log {
 	return l
 }
 
-// Add puts an entry into the batch that this node collects for the log. The first one of a batch starts its timer.
+// Add puts an entry into the batch that this node collects for the log. The first entry of a batch starts its timer.
 func (l *Log) Add(e Entry) {
 	l.batch = append(l.batch, e)
 	if l.c.Interval == 0 || l.env.Buggify(closesEarly) {
@@ -121,7 +121,7 @@ func (l *Log) Add(e Entry) {
 	}
 }
 
-// Fire takes one of the log's timers.
+// Fire handles one of the log's timers.
 func (l *Log) Fire(t protocol.Timer) {
 	switch t.Kind {
 	case l.c.Timers:
@@ -191,8 +191,8 @@ func (l *Log) close() {
 	l.Order.Ask(batchlog.Request{Number: number, Readers: touched})
 }
 
-// sortTimed puts the entries of the batch that have a time in its order, and in the order of their ids at the same
-// time. The others keep their places. It reports whether any has got another one.
+// sortTimed sorts the batch's entries that have a time, by time and then by id. The others keep their places. It
+// reports whether any entry has moved.
 func (l *Log) sortTimed() (moved bool) {
 	before := func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.notBefore, b.notBefore), cmp.Compare(a.Txn.ID, b.Txn.ID))
@@ -237,7 +237,7 @@ func (l *Log) foreign(m *Batch) (n int) {
 	return n
 }
 
-// advance reads the batches whose turn has come and whose entries have arrived.
+// advance reads, in log order, the batches that have a position and entries.
 func (l *Log) advance() {
 	if l.c.Known != nil {
 		l.c.Known()

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	forwarded         = coverage.New("locallog.forwarded", "A transaction goes to another region, which its rows call home")
 	forwardedTogether = coverage.New("locallog.forwarded-together", "Several transactions share a message to another region")
@@ -35,7 +35,7 @@ var (
 	mastersBehind     = coverage.New("locallog.masters-behind", "A partition that was asked for a row's home has read less of its moves than who asks")
 )
 
-// What replicas may be told to do: see package buggify.
+// Behaviours that the explorer can force at replicas: see package buggify.
 var (
 	closesEarly = buggify.New("locallog.batch-early", "A batch is closed before its time")
 	movesEarly  = buggify.New("locallog.row-moves-early", "A row moves its home for one transaction from elsewhere")

@@ -14,15 +14,16 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A coordinator must know the homes of a transaction's rows before it can route it. In the papers' systems that is an
-// index over the partitions of a region (Ren 2019, the Lookup Master; in Detock's code the masters that a Forwarder
-// looks up): a node has the homes of its own partition's rows, and asks the other partitions of its region for the
-// rest. It collects its questions to a node for a while, as it does transactions to be forwarded. So a transaction
-// costs a round trip inside the region and that while, before anything else, unless the node that its client has chosen
-// holds all its keys: it is here where the choice of a coordinator costs.
+// A coordinator must know the homes of a transaction's rows before it can route it. In the papers' systems an index
+// over the partitions of a region has them (Ren 2019, the Lookup Master; in Detock's code the masters that a Forwarder
+// looks up). Here a node knows the homes of its own partition's rows, and asks the other partitions of its region for
+// the rest. It collects its questions to a node for a while, as it does transactions to be forwarded.
 //
-// Whatever a node answers it has read in the logs (remaster.go), so that a coordinator may count on it as on what it
-// has read itself.
+// So a transaction first takes a round trip inside the region plus the collection time, unless the node that its client
+// has chosen stores all its keys. This is the cost of the choice of a coordinator.
+//
+// A node answers only from the logs that it has read (remaster.go), so a coordinator may rely on the answer as on its
+// own reading.
 
 // Values of the parameter masters.
 const (
@@ -40,9 +41,10 @@ var MastersParameter = protocol.Parameter{
 // AsksMasters reports whether the parameter masters has nodes ask each other for homes.
 func AsksMasters(p protocol.Params) bool { return p.Word(MastersParameter.Name) == mastersPartition }
 
-// LookupLaw is what a transaction takes longer, with the parameter masters: partition, that has one home and the keys
-// of one partition, if the node of the client's region c that coordinates it is of another partition: the questions'
-// batch and the way there and back, and one hop more for the answer, which the coordinator does not find itself.
+// LookupLaw is the additional latency with the parameter masters: partition, for a transaction with one home and the
+// keys of one partition. It applies if the coordinating node in the client's region c belongs to another partition. It
+// is the questions' batch, the round trip, and another hop for the answer, which the coordinator does not compute
+// itself.
 func LookupLaw(t *geo.Topology, p protocol.Params, c geo.Region) time.Duration {
 	return p.Duration("forward") + t.RTT(c, c) + t.Links[c][c].Delay
 }
@@ -67,7 +69,7 @@ type lookups struct {
 type lookup struct {
 	t       *txn.Transaction
 	attempt uint64
-	// left is how many partitions have not answered yet, asked[q] what partition q was asked and has not answered.
+	// left is the number of partitions that have not answered yet; asked[q] is the pending question to partition q.
 	left  int
 	asked [][]txn.Key
 	// homes are by access.
@@ -162,7 +164,7 @@ func (n *Node) tell(to geo.NodeID, m *Ask) {
 	n.Env.Send(to, told)
 }
 
-// residenceOf is where a row is, as far as this node knows.
+// residenceOf returns the home of a row, as far as this node knows.
 func (n *Node) residenceOf(k txn.Key) residence {
 	if n.remasterer != nil {
 		if r, ok := n.remasterer.known[k]; ok {
@@ -172,7 +174,7 @@ func (n *Node) residenceOf(k txn.Key) residence {
 	return residence{home: n.Placement.Home(k)}
 }
 
-// told takes another node's answers. A transaction goes on when it has all of them.
+// told handles another node's answers. A transaction continues when it has all of them.
 func (l *lookups) told(from geo.NodeID, m *Told) {
 	n := l.n
 	q := n.Topology.PartitionOf(from)
@@ -189,7 +191,7 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 				continue
 			}
 			w.homes[i] = residence{masters[0].Home, masters[0].Count}
-			// The node may have read less than this one.
+			// The answering node may have read less of the logs than this node.
 			if own := n.residenceOf(k); own.count > w.homes[i].count {
 				n.Env.Mark(mastersBehind)
 				w.homes[i] = own
@@ -214,7 +216,7 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 // Ask asks a node for the homes of rows of its partition.
 type Ask struct{ Questions []Question }
 
-// Question is what one attempt of a transaction asks a node for.
+// Question is the request of one attempt of a transaction to a node.
 type Question struct {
 	ID      txn.ID
 	Attempt uint64
@@ -260,7 +262,7 @@ func decodeAsk(body []byte) (*Ask, error) {
 // Told answers an Ask.
 type Told struct{ Answers []Answer }
 
-// Answer tells an attempt of a transaction where the rows that its Question named are, in the same order.
+// Answer gives an attempt of a transaction the homes of the rows in its Question, in the same order.
 type Answer struct {
 	ID      txn.ID
 	Attempt uint64
@@ -338,7 +340,7 @@ func appendList[T any](b []byte, list []T, appendTo func(x *T, b []byte) []byte)
 	return b
 }
 
-// readList reads a list of elements of at least so many bytes each; nil for none.
+// readList reads a list of elements of at least least bytes each; it returns nil for an empty list.
 func readList[T any](r *codec.Reader, least int, read func(r *codec.Reader) T) (list []T) {
 	if n := r.Count(least); n > 0 {
 		list = make([]T, n)

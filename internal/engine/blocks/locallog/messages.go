@@ -25,15 +25,14 @@ const (
 	KindForward
 )
 
-// Entry is one entry of a log: a transaction, or the part of a multi-home transaction that the log's region puts in
-// order.
+// Entry is an entry of a log: a transaction, or the part of a multi-home transaction that the log's region orders.
 type Entry struct {
 	Txn *txn.Transaction
 	// Coordinator is the node that the client waits at.
 	Coordinator geo.NodeID
-	// Part says that the transaction has other homes, whose logs hold parts of it, too.
+	// Part means that the transaction has other homes, with parts of it in their logs.
 	Part bool
-	// LockOnly says that Txn is nothing but an id and the accesses of this part; another part brings the rest.
+	// LockOnly means that Txn has only an id and the accesses of this part; another part holds the rest.
 	LockOnly bool
 	Placing
 
@@ -41,11 +40,11 @@ type Entry struct {
 	notBefore time.Duration
 }
 
-// Placing is where a transaction was sent, if rows of it have moved, or a row's move.
+// Placing is the destination of a transaction that has rows which have moved, or a row's move.
 type Placing struct {
 	// Attempt counts the times that the transaction was sent again.
 	Attempt uint64
-	// Remaster says that this is not a transaction: its one row moves to the region To.
+	// Remaster means that this is not a transaction: its single row moves to the region To.
 	Remaster bool
 	To       geo.Region
 	// Homes are the rows that have moved before, as the coordinator knew.
@@ -55,7 +54,7 @@ type Placing struct {
 // still reports whether nothing has moved.
 func (p *Placing) still() bool { return p.Attempt == 0 && !p.Remaster && len(p.Homes) == 0 }
 
-// to is 0 for a transaction and one more than the region to which a row moves.
+// to returns 0 for a transaction, and for a move the row's new region plus one.
 func (p *Placing) to() uint64 {
 	if p.Remaster {
 		return uint64(p.To) + 1
@@ -165,7 +164,7 @@ func appendLocks(b []byte, t *txn.Transaction) []byte {
 	return codec.AppendAccesses(codec.AppendID(b, t.ID), t.Accesses)
 }
 
-// minEntry is the least number of bytes of an entry, one that only locks.
+// minEntry is the minimum size of an entry in bytes, reached by an entry that only locks.
 const minEntry = 5
 
 func readEntry(r *codec.Reader, room *deterministic.TxnArena) (e Entry, err error) {
@@ -267,7 +266,8 @@ func decodeBatch(body []byte, procs *txn.Registry) (*Batch, error) {
 	return m, r.Done()
 }
 
-// Copy carries a batch that has a place in its log from one reader to another one of the same entries, who lacks it.
+// Copy carries a batch that has a position in its log from one reader to another reader of the same entries that lacks
+// it.
 type Copy struct {
 	Sequencer geo.NodeID
 	*Batch
@@ -331,7 +331,7 @@ func decodeOfLog(body []byte) (*OfLog, error) {
 	return &OfLog{log, m}, nil
 }
 
-// ReadsSince are the reads of a node whose copy has begun anew at the cut at place Since-1.
+// ReadsSince holds the reads of a node in a copy that has restarted at the cut at place Since-1.
 type ReadsSince struct {
 	Since uint64
 	*deterministic.Reads
@@ -368,12 +368,12 @@ type Forwarded struct {
 	Txn *txn.Transaction
 	// Part says that it has other homes, too.
 	Part bool
-	// NotBefore is the time, by the receiver's clock, at which it goes into the log; 0 for at once.
+	// NotBefore is the time, by the receiver's clock, at which the transaction is put into the log; 0 means immediately.
 	NotBefore time.Duration
 	Placing
 }
 
-// Forward carries transactions from the node that their clients wait at to one of their homes.
+// Forward carries transactions from the node where their clients wait to one of their homes.
 type Forward struct{ Txns []Forwarded }
 
 // Kind implements protocol.Message.
@@ -466,7 +466,8 @@ func decodeForward(body []byte, procs *txn.Registry) (*Forward, error) {
 	return m, r.Done()
 }
 
-// Decode reads the messages of this package and of those that it is made of. It says whether kind is one of them.
+// Decode reads the messages of this package and of the packages that it is built from. It reports whether kind is one
+// of them.
 func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, known bool, err error) {
 	switch kind {
 	case KindBatch:

@@ -67,7 +67,7 @@ func decode(kind uint8, body []byte) (protocol.Message, bool, error) {
 
 func TestCodec(t *testing.T) { protocoltest.Codec(t, sampleMessages(), decode) }
 
-// A message of a group keeps its log's number, and all of its own.
+// A message of a group keeps the number of its log and all its own fields.
 func TestOfLogCodec(t *testing.T) {
 	want := &OfLog{300, &consensus.Message{Body: []byte{8, byte(raftpb.MsgApp)}, Type: raftpb.MsgApp}}
 	body := want.AppendTo(nil)

@@ -1,11 +1,10 @@
-// Package locallog is what databases with homes have in common (Ren et al., SLOG, VLDB 2019; Nguyen et al., Detock,
-// SIGMOD 2023): every row has a home region, every region keeps a copy of all rows and one log, its local log, which
-// puts the accesses to the rows that call it home in order. All logs reach all regions, and every copy executes all
-// transactions in an order that agrees with all logs.
+// Package locallog is the common part of databases with homes (Ren et al., SLOG, VLDB 2019; Nguyen et al., Detock,
+// SIGMOD 2023). Every row has a home region. Every region keeps a copy of all rows and one log, its local log, which
+// orders the accesses to the rows with that home. All logs reach all regions, and every copy executes all transactions
+// in an order that agrees with all logs.
 //
-// A transaction whose rows have one home is forwarded there and is one entry of that log. One with several homes
-// becomes a part in each of their logs; how, is the matter of the engine that embeds a Node. Homes may move
-// (remaster.go).
+// A transaction with a single home is forwarded there and is one entry of that log. A transaction with several homes
+// becomes a part in each of their logs; the engine that embeds a Node decides how. Homes may move (remaster.go).
 package locallog
 
 import (
@@ -29,9 +28,9 @@ const (
 	reconTimer    = 6
 	mastersTimer  = 7
 	EngineTimers  = 8
-	// replicatedTimers to replicatedTimers+6 are those of all replicated logs.
+	// replicatedTimers to replicatedTimers+6 are the timers of all replicated logs.
 	replicatedTimers = 100
-	// pieceTimer and againTimer are those of rows for copies that begin anew.
+	// pieceTimer and againTimer are the timers for rows that are sent to restarting copies.
 	pieceTimer = 120
 	againTimer = 121
 )
@@ -39,35 +38,35 @@ const (
 // Config describes a node.
 type Config struct {
 	protocol.Config
-	// Batch is how long a sequencer collects a batch for its region's log, Forward how long a node collects
-	// transactions for another region. Both from the first one on.
+	// Batch is the time for which a sequencer collects a batch for its region's log. Forward is the time for which a node
+	// collects transactions for another region. Both start at the first transaction.
 	Batch, Forward time.Duration
-	// LockOnly makes parts small: of a transaction's parts at a partition only the one in the log of the lowest region
-	// brings the transaction, the others just name their keys.
+	// LockOnly makes parts small: of a transaction's parts at a partition, only the part in the log of the lowest region
+	// holds the transaction. The others just name their keys.
 	LockOnly bool
 	// Reorderable is deterministic.Config's.
 	Reorderable bool
-	// MergeOnArrival is a mistake, for tests: a copy gives a multi-home transaction its place among those of all its homes
-	// when the part that brings the transaction arrives, whatever the other homes' logs say.
+	// MergeOnArrival selects a faulty variant, for tests. A copy orders a multi-home transaction in all its homes when the
+	// part that holds the transaction arrives, regardless of the other homes' logs.
 	MergeOnArrival bool
-	// HomeOnly keeps rows in their home regions only: a region reads no log but its own, and the participants of a
+	// HomeOnly keeps rows in their home regions only: a region reads only its own log, and the participants of a
 	// multi-home transaction are in all its homes.
 	HomeOnly bool
-	// Remaster is how many transactions in a row from one other region move a row's home there; 0 for homes that don't
-	// move.
+	// Remaster is the number of consecutive transactions from one other region after which a row's home moves there. 0
+	// disables moves.
 	Remaster int64
-	// AskMasters says that a node knows the homes of its own partition's rows, and asks for others (masters.go).
+	// AskMasters means that a node knows the homes of its own partition's rows only, and asks for others (masters.go).
 	AskMasters bool
-	// Orders are the regions from which the multi-home orders are led that nodes with replicated logs have, and OrderBatch
-	// how long a coordinator collects a batch for one.
+	// Orders lists the regions that lead the multi-home orders of nodes with replicated logs. OrderBatch is the time for
+	// which a coordinator collects a batch for an order.
 	Orders     []geo.Region
 	OrderBatch time.Duration
-	// Mistakes, for tests: a reader takes of a multi-home order what it has read of it, whatever the home log says; a new
-	// leader of a home log has it take no order before that goes on; and a reader asks nobody for data that was lost with
-	// its sequencer.
+	// These select faulty variants, for tests. TakesWhatIsHere: a reader takes the part of a multi-home order that it has
+	// read, regardless of the home log. SilentLeader: a new leader of a home log has it take no order before that order
+	// continues. Unfetched: a reader does not request data that was lost with its sequencer.
 	TakesWhatIsHere, SilentLeader, Unfetched bool
-	// Rejoins says that new incarnations can take the place of lost nodes: see rejoin.go. Reset, if not nil, is called
-	// when the executor has forgotten everything, and Again takes what has come too early before that.
+	// Rejoins means that new incarnations can replace lost nodes: see rejoin.go. Reset, if not nil, is called when the
+	// executor has discarded its state. Again handles messages that arrived too early before that.
 	Rejoins bool
 	Reset   func()
 	Again   func(from geo.NodeID, m protocol.Message)
@@ -77,8 +76,8 @@ type Config struct {
 	Arrive func(coordinator geo.NodeID, f Forwarded)
 }
 
-// Node is one node: a coordinator of its clients' transactions, a sequencer of its region's log, a reader of all logs
-// and one partition of a copy.
+// Node is a node: a coordinator of its clients' transactions, a sequencer of its region's log, a reader of all logs and
+// one partition of a copy.
 type Node struct {
 	c         Config
 	Self      geo.NodeID
@@ -88,7 +87,7 @@ type Node struct {
 	layout    geo.Layout
 	Env       protocol.Env
 	Executor  *deterministic.Executor
-	// Logs are the local logs, by region, and what the engine adds.
+	// Logs holds the local logs, by region, followed by the logs that the engine adds.
 	Logs []*Log
 
 	// orders are the multi-home orders, with replicated logs.
@@ -147,7 +146,7 @@ func New(c Config) *Node {
 			Number: uint64(r), Members: []geo.NodeID{First(t, home)}, Interval: c.Batch, Timers: localTimers,
 			Readers: holders, Group: t.PartitionOf(c.Self),
 			Groups: func(e *Entry, groups []int) []int {
-				if e.Remaster { // everybody must know
+				if e.Remaster { // every group must know
 					return everyPartition(t, groups)
 				}
 				for i := range e.Txn.Accesses {
@@ -195,8 +194,8 @@ func New(c Config) *Node {
 	return n
 }
 
-// First returns the first node of a region. It keeps the order of the region's log and puts the parts of multi-home
-// transactions into it: they come in one stream, so that one node decides on their order.
+// First returns the first node of a region. It stores the order of the region's log and puts the parts of multi-home
+// transactions into it: they arrive in one stream, so that a single node decides on their order.
 func First(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
 
 // RoleLeader is the role of a node that leads a region's log.
@@ -221,8 +220,8 @@ func (n *Node) HomeOf(e *Entry, i int) geo.Region {
 	return home
 }
 
-// Homes appends the regions to which an entry was sent, in the order of its keys: those that the keys call home, and
-// that to which a remastering moves one.
+// Homes appends the regions to which an entry was sent, in the order of its keys: the homes of the keys, and the region
+// to which a remastering moves its key.
 func (n *Node) Homes(e *Entry, homes []geo.Region) []geo.Region {
 	if e.Remaster {
 		return append(homes, n.HomeOf(e, 0), e.To)
@@ -247,8 +246,8 @@ func (n *Node) Start() {
 	}
 }
 
-// Submit takes a transaction of this node's clients. One with a single home goes there, to the node that is to its
-// region what this one is to its own.
+// Submit handles a transaction of this node's clients. A single-home transaction goes to the node of its home that has
+// the same position in its region as this node.
 func (n *Node) Submit(t *txn.Transaction) {
 	n.unanswered++
 	n.transactions++
@@ -274,7 +273,7 @@ type attempt struct {
 	number uint64
 }
 
-// send sends a transaction whose rows are known to its home or homes, for the first time or again.
+// send sends a transaction to its home or homes, for the first time or again. The locations of its rows are known.
 func (n *Node) send(t *txn.Transaction) {
 	a := n.attempts[t.ID]
 	switch {
@@ -343,13 +342,13 @@ func (n *Node) sendForward(to geo.NodeID) {
 }
 
 // AddPart puts the part of a multi-home transaction, or of a remastering, into the region's log. Parts of one batch
-// that have a time (see Forwarded.NotBefore) go there in the order of their times, as if none had come late.
+// that have a time (see Forwarded.NotBefore) are logged in time order, as if none had arrived late.
 func (n *Node) AddPart(t *txn.Transaction, coordinator geo.NodeID, p Placing, notBefore time.Duration) {
 	n.parts++
 	n.Own().Add(Entry{Txn: t, Coordinator: coordinator, Part: true, LockOnly: p.Remaster, Placing: p, notBefore: notBefore})
 }
 
-// lockOnly strips a part in home's log for partition q, unless it is the one that brings the transaction.
+// lockOnly strips a part in home's log for partition q, unless it is the part that holds the transaction.
 func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 	if !e.Part || e.Remaster {
 		return e
@@ -408,7 +407,7 @@ func (n *Node) read(home geo.Region, e *Entry) {
 	}
 }
 
-// Receive takes a message. It says whether the message was one of this package.
+// Receive handles a message. It reports whether the message was one of this package's.
 func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *Batch:
@@ -451,7 +450,7 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 	case *OfLog:
 		n.order(m.Log, from, m.Message)
 	case *consensus.Message:
-		// Local logs have one member each: a group is the engine's, whose log is the last one.
+		// Local logs have one member each, so a message of a group is for the engine's log, which is the last log.
 		n.order(uint64(len(n.Logs)-1), from, m)
 	case *Ask:
 		if j := n.rejoin; j != nil && j.held {
@@ -489,7 +488,7 @@ func (n *Node) readLog(number uint64) *Log {
 	return nil
 }
 
-// Flush sends what the step has gathered. An engine calls it at the end of each step.
+// Flush sends the messages that the step has collected. An engine calls it at the end of each step.
 func (n *Node) Flush() {
 	if n.rejoin != nil {
 		n.rejoin.flush()
@@ -505,7 +504,7 @@ func (n *Node) order(log uint64, from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// Fire takes one of this package's timers.
+// Fire handles one of this package's timers.
 func (n *Node) Fire(t protocol.Timer) {
 	switch t.Kind {
 	case forwardTimer:
@@ -546,7 +545,7 @@ func (n *Node) answer(o txn.Outcome) {
 	n.reply(o)
 }
 
-// reply tells a client its transaction's outcome.
+// reply sends a client its transaction's outcome.
 func (n *Node) reply(o txn.Outcome) {
 	n.unanswered--
 	n.Env.Reply(o)

@@ -13,47 +13,47 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// New incarnations, with replicated logs whose batches wait for copies. What partitions of a copy owe each other is
-// lost with a node, so its whole copy begins anew with the rows of another one (deterministic.Resets). With one log
-// that is done at a place in it. Here it takes a place in every log, such that no transaction has parts before and
-// behind it: a clean cut, which the logs make by themselves.
+// New incarnations, with replicated logs that wait for copies of their batches. The pending messages between the
+// partitions of a copy are lost with a node. So its whole copy restarts with the rows of another copy
+// (deterministic.Resets). With one log it restarts at a position of the log. Here it needs a position in every log,
+// such that no transaction has parts both before and after it: a consistent cut, which the logs produce by themselves.
 //
 //   - A new incarnation has its mark (package batchlog) put into every home log first, and then into every multi-home order. The nth marks of all orders
 //     belong together, whosever they are.
-//   - A home log comes to the cut where it first takes any order beyond that order's mark. There, ahead of that, it takes all orders up to theirs. That
-//     is the same place for all who read the log.
+//   - A home log reaches the cut where it first takes any order beyond that order's mark. Before that entry, it takes
+//     all orders up to their marks. That is the same position for all readers of the log.
 //
-// So what multi-home transactions are before the cut are those that the orders have before the marks, in all home logs
-// alike. Nothing before the cut waits for anything behind it: neither in the queue of a row, which has one home's
-// requests in the order of its log, nor for a row to come, since whoever counts on a move is behind both of its parts.
-// All nodes stop at the cut until all logs have come to it, the donors until all is over that they have begun, and the
-// copy that begins anew until it has rows.
+// So the multi-home transactions before the cut are those that the orders have before the marks, in all home logs
+// alike. No transaction before the cut waits for one after it. It does not wait in the queue of a row, which has the
+// requests of one home in log order. It does not wait for a row to arrive either, since a transaction that relies on a
+// move is after both parts of the move. All nodes stop at the cut until all logs have reached it. The donors also stop
+// until their unfinished transactions are over, and the restarting copy until it has rows.
 //
-// Transactions are named by their ids, so that nobody sees from what others have read for one on which side of a cut it
-// is. Who tells that says since which cut its copy has the rows that it reads.
+// Transactions are named by their ids, so the reads for a transaction do not show on which side of a cut it is. The
+// sender therefore includes the cut since which its copy has the rows that it reads.
 
 // rejoining is a node's part in that.
 type rejoining struct {
 	n      *Node
 	resets *deterministic.Resets
 
-	// since is the place of the cut at which this node's copy began anew last, plus one; 0 for never. early is what has
-	// come of those who have done so later.
+	// since is the place of the cut at which this node's copy last restarted, plus one; 0 if it never did. early holds
+	// messages from nodes that have restarted at a later cut.
 	since uint64
 	early []earlyMessage
 
-	// passing[x] says that order x may pass the mark at which it stands, settled that of the marks of this cut those of
-	// some nodes ask for nothing more here.
+	// passing[x] means that order x may pass the mark that it has reached. settled lists the nodes with marks of this cut
+	// that need nothing more here.
 	passing []bool
 	settled []geo.NodeID
-	// stood is where this node's logs stood at the last cut that it came to, last the place of that.
+	// stood holds the positions of this node's logs at the last cut that it reached; last is the place of that cut.
 	stood []uint64
 	last  uint64
 
 	// open are this node's clients' transactions that are in a batch for a log.
 	open map[txn.ID]openIn
-	// lacking says that this is a new incarnation without rows, marking that its marks in home logs have been read, and
-	// held that it has not begun its work: transactions and questions wait for the homes of rows.
+	// lacking means that this is a new incarnation without rows, and marking that its marks in home logs have been read.
+	// held means that it has not started its work: transactions and questions wait for the homes of rows.
 	lacking   bool
 	marking   bool
 	held      bool
@@ -74,11 +74,11 @@ type heldAsk struct {
 // openIn is the batch that a transaction is in.
 type openIn struct{ log, batch uint64 }
 
-// unsent is the batch of those whose batch was void, and that are being collected for another one.
+// unsent is the batch number of transactions from a void batch that are being collected for another batch.
 const unsent = math.MaxUint64
 
-// Replaces is an engine's Replaces: all nodes, where every log has members enough to go on without one, and no batch
-// with a place is lost with a node.
+// Replaces is an engine's Replaces. It returns all nodes if every log has enough members to continue without one, and
+// no batch with a position is lost with a node.
 func Replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	if !Replicated(p) || batchlog.Copies(p) < 2 || p.Word(HomeLogsParameter.Name) == logsLocal && t.Partitions*t.Replicas < 3 {
 		return nil
@@ -102,8 +102,8 @@ func newRejoining(n *Node) *rejoining {
 	return j
 }
 
-// passed returns the last incarnation of a node whose marks have been read in all logs, and, of this one, all that went
-// to its predecessor.
+// passed returns the last incarnation of a node m whose marks this node has read in all logs. For this node itself, it
+// returns 0 until the node has also read all that went to its predecessor.
 func (j *rejoining) passed(m geo.NodeID) uint32 {
 	least := uint32(math.MaxUint32)
 	for _, l := range j.n.Logs {
@@ -115,7 +115,7 @@ func (j *rejoining) passed(m geo.NodeID) uint32 {
 	return least
 }
 
-// atMark reports whether the reader of a log stands at a mark, and whose that is.
+// atMark reports whether the reader of a log is at a mark, and returns the mark's node and incarnation.
 func (l *Log) atMark() (m geo.NodeID, incarnation uint32, ok bool) {
 	o, known := l.Order.Next()
 	if !known {
@@ -149,7 +149,7 @@ func (j *rejoining) orderMark(x int) bool {
 	return passing
 }
 
-// place names the cut at which all orders stand, if they do: later ones have higher places.
+// place returns the name of the cut that all orders have reached, if they have: later cuts have higher places.
 func (j *rejoining) place() (place uint64, ok bool) {
 	for _, o := range j.n.orders {
 		if m, _, ok := o.log.atMark(); !ok || j.lacking && m != j.n.Self {
@@ -160,7 +160,7 @@ func (j *rejoining) place() (place uint64, ok bool) {
 	return place, true
 }
 
-// homesStand reports whether all home logs have come to the cut at which all orders stand.
+// homesStand reports whether all home logs have reached the cut that all orders have reached.
 func (j *rejoining) homesStand() bool {
 	for h := range j.n.Topology.Regions {
 		o, known := j.n.Logs[h].Order.Next()
@@ -175,7 +175,7 @@ func (j *rejoining) homesStand() bool {
 	return true
 }
 
-// cut does at a cut what is due there, and reports whether this node has come to another place in its logs.
+// cut performs the work that is due at a cut, and reports whether this node has moved to another position in its logs.
 func (j *rejoining) cut() (moved bool) {
 	n := j.n
 	place, ok := j.place()
@@ -254,7 +254,7 @@ func (j *rejoining) resume() {
 	}
 }
 
-// append appends what a donor knows at a cut besides its rows.
+// append appends a donor's state at a cut, except its rows.
 func (j *rejoining) append(b []byte) []byte {
 	n := j.n
 	for _, l := range n.Logs {
@@ -281,7 +281,7 @@ func (j *rejoining) ready(_ uint64, r codec.Reader) bool {
 	return true
 }
 
-// begin goes to a cut, with what a donor knew there.
+// begin moves this node to a cut, with the state of a donor there.
 func (j *rejoining) begin(_ uint64, r *codec.Reader) {
 	n := j.n
 	j.lacking = false
@@ -308,7 +308,7 @@ func (j *rejoining) begin(_ uint64, r *codec.Reader) {
 	}
 }
 
-// forget gives up what is before the cut at place, where all logs stand.
+// forget discards the state from before the cut at place, which all logs have reached.
 func (j *rejoining) forget(place uint64) {
 	n := j.n
 	j.since = place + 1
@@ -336,8 +336,8 @@ func (j *rejoining) forget(place uint64) {
 	}
 }
 
-// Since names the cut since which this node's copy has its rows, in what the nodes of a copy tell each other of what
-// they execute; 0 for none.
+// Since returns the cut since which this node's copy has its rows, or 0 if there is none. The nodes of a copy include
+// it in their messages about executions.
 func (n *Node) Since() uint64 {
 	if n.rejoin == nil {
 		return 0
@@ -345,8 +345,8 @@ func (n *Node) Since() uint64 {
 	return n.rejoin.since
 }
 
-// Timely reports whether what another node of the copy tells is of the same cut as this node's rows. What is of a later
-// one comes again when this node has come to that (Config.Again).
+// Timely reports whether a message from another node of the copy is of the same cut as this node's rows. A message of a
+// later cut is delivered again when this node has reached that cut (Config.Again).
 func (n *Node) Timely(from geo.NodeID, since uint64, m protocol.Message) bool {
 	j := n.rejoin
 	switch {
@@ -372,14 +372,14 @@ func (j *rejoining) sent(log, batch uint64, entries []Entry) {
 	}
 }
 
-// closed notes that a transaction has an outcome. It reports false if that has come too late.
+// closed records that a transaction has an outcome. It reports false if the outcome has arrived too late.
 func (j *rejoining) closed(id txn.ID) bool {
 	_, open := j.open[id]
 	delete(j.open, id)
 	return open
 }
 
-// resetEnv is the world of the executor of a node whose copy may begin anew.
+// resetEnv is the environment of a node's executor when its copy may restart.
 type resetEnv struct {
 	protocol.Env
 	n *Node

@@ -20,8 +20,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// stage is a node of a database of three regions with two partitions each, home logs 0 to 2 and two orders, logs 3 and
-// 4, which are led from regions 0 and 1. What leaders say is put into its mouth.
+// stage is a node of a database of three regions with two partitions each. It has home logs 0 to 2 and two orders, logs
+// 3 and 4, led from regions 0 and 1. The test sends the leaders' messages itself.
 type stage struct {
 	*Node
 	rows    *store.Hash
@@ -59,7 +59,7 @@ func newStage(self geo.NodeID, incarnation uint32) *stage {
 	return s
 }
 
-// order has the leader of a log tell its next entries.
+// order has the leader of a log send its next entries.
 func (s *stage) order(log uint64, entries ...batchlog.Ordered) {
 	s.Receive(s.Logs[log].c.Members[0], &batchlog.Positions{Log: log, Term: 2, First: s.known[log], Entries: entries})
 	s.known[log] += uint64(len(entries))
@@ -112,9 +112,9 @@ func (s *stage) marks(n geo.NodeID) {
 	}
 }
 
-// A home log comes to the cut where it first takes any order beyond its mark, and takes there what all orders have
-// before theirs, whatever it has come to take first. Everybody stands there until all logs have come to it. Two
-// transactions of two orders are in the same order in all home logs then, whichever these take first.
+// A home log reaches the cut where it first takes any order beyond its mark. There it takes all orders up to their
+// marks, whichever order it reached first. Every node waits there until all logs have reached the cut. Two transactions
+// of two orders then have the same order in all home logs, whichever order these take first.
 func TestCutIsClean(t *testing.T) {
 	s := newStage(2, 0) // in region 1
 	s.marks(5)
@@ -141,7 +141,7 @@ func TestCutIsClean(t *testing.T) {
 	}
 }
 
-// The first marks of all orders make a cut, and the second ones another one, whosever they are.
+// The first marks of all orders form a cut, and the second marks another one, regardless of the marks' nodes.
 func TestMarksCross(t *testing.T) {
 	s := newStage(2, 0)
 	s.marks(4)
@@ -164,8 +164,8 @@ func TestMarksCross(t *testing.T) {
 	}
 }
 
-// What a node of the copy tells is taken if it has its rows since the same cut. What is of a later cut waits until this
-// node has come to that, and comes again then; what is of an earlier one is dropped.
+// A message from a node of the copy is accepted if its sender has its rows since the same cut. A message of a later cut
+// waits until this node has reached that cut, and is delivered then. A message of an earlier cut is dropped.
 func TestTimely(t *testing.T) {
 	s := newStage(4, 0)
 	var again []uint64
@@ -187,8 +187,9 @@ func TestTimely(t *testing.T) {
 	}
 }
 
-// At the cut a copy that begins anew tells its clients that the outcome of what is before it is unknown. What is behind
-// the cut, in a batch without a place or in one that was void, goes on. An answer that comes too late is not passed on.
+// At the cut, a restarting copy reports to its clients that the outcomes of earlier transactions are unknown.
+// Transactions after the cut, in a batch without a position or in a void batch, continue. An answer that arrives too
+// late is not passed on.
 func TestOutcomesAreForgotten(t *testing.T) {
 	s := newStage(4, 0)
 	for i, n := range []txn.ID{1, 2, 3} {
@@ -219,8 +220,8 @@ func TestOutcomesAreForgotten(t *testing.T) {
 	}
 }
 
-// A new incarnation asks for its marks in the orders when it has read those in all home logs, reads no home log on
-// before it has rows, and keeps transactions and questions until then.
+// A new incarnation requests its marks in the orders when it has read its marks in all home logs. It reads no home log
+// further before it has rows, and keeps transactions and questions until then.
 func TestMarksInHomeLogsFirst(t *testing.T) {
 	s := newStage(5, 1)
 	begin := func(log uint64) {
@@ -283,8 +284,8 @@ func TestMovesOfIncarnations(t *testing.T) {
 	}
 }
 
-// The database is whole again when all nodes have passed the marks of a new incarnation in all logs, and, if it was a
-// member of logs, when it is one again.
+// The database is fully replicated again when all nodes have passed the marks of a new incarnation in all logs. If the
+// new incarnation was a member of logs, it must be a member again, too.
 func TestWholeBehindTheCut(t *testing.T) {
 	for lost, whole := range map[geo.NodeID]bool{5: true, 4: false} { // 4 is a member of all logs
 		s := newStage(2, 0)

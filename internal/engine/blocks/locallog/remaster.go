@@ -10,43 +10,44 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Remastering (Ren 2019, section 4.3; Nguyen 2023, section 4.5): a row whose transactions come from another region
-// moves its home there. Since every region has a copy of the row, only the right to put its transactions in order
-// moves.
+// Remastering (Ren 2019, section 4.3; Nguyen 2023, section 4.5): a row with transactions from another region moves its
+// home there. Since every region has a copy of the row, only the right to order its transactions moves.
 //
 // A remastering is ordered like a multi-home transaction of the old home and the new one, and has a part in both logs;
-// all nodes read both. The part in the old home's log ends the row's time there: what comes behind it in that log is
+// all nodes read both. The part in the old home's log ends the row's time there: later requests for it in that log are
 // stale. Rows count how often they have been moved, and transactions carry the counts that their coordinator knew. At
-// the place in the log where a transaction requests a lock, every copy compares the counts alike:
+// the log position where a transaction requests a lock, every copy compares the counts alike:
 //
 //   - The row has not been moved since: the lock is requested.
-//   - It has: the transaction is stale, whatever its other locks. Its participants tell each other, nobody runs it, and its
-//     coordinator sends it again, to where it now knows the rows to be. It is another attempt of the same transaction.
-//   - It will have been, once the old home's log has come as far as the new one's has: the request waits for that.
+//   - It has: the transaction is stale, whatever its other locks. Its participants notify each other, no node runs it,
+//     and its coordinator sends it again, to the homes where it now knows the rows to be. It is another attempt of the
+//     same transaction.
+//   - It will have been moved once this node has read the old home's log as far as the new home's: the request waits
+//     for that.
 //
-// So the requests for a row are in the same order everywhere: those of its first home's log, up to the move, then those
-// of the next one's. A coordinator counts on a move only when it has read both parts. Whatever follows it there is then
-// behind the remastering in both logs, and so a remastering agrees with the order of all multi-home transactions: those
-// of SLOG's orderer that are ahead of it in one log are ahead of it in the other, and lock queues still cannot
-// deadlock.
+// So the requests for a row are in the same order everywhere: those in its first home's log, up to the move, then those
+// in the next home's log. A coordinator relies on a move only when it has read both parts. Its later transactions are
+// then after the remastering in both logs, so a remastering agrees with the order of all multi-home transactions.
+// Transactions of SLOG's orderer that are ahead of it in one log are ahead of it in the other log, too, and lock queues
+// still cannot deadlock.
 
-// restartAfter is how long a coordinator waits before it sends a stale transaction again: the part of the remastering
-// in the other log may still be on its way.
+// restartAfter is the time that a coordinator waits before it sends a stale transaction again: the remastering's part
+// in the other log may still be in flight.
 const restartAfter = time.Millisecond
 
-// remasterer is what a node knows of rows that have moved.
+// remasterer is a node's knowledge of rows that have moved.
 type remasterer struct {
 	n *Node
-	// after is how many transactions of one other region in a row make a row move there.
+	// after is the number of consecutive transactions of one other region after which a row moves there.
 	after int64
-	// rows are those that have moved, at the place that this node has come to in the logs; known are those of which it has
-	// read both parts.
+	// rows holds the rows that have moved, as of this node's position in the logs. known holds the moves of which the node
+	// has read both parts.
 	rows, known map[txn.Key]residence
-	// halves are the remasterings one of whose parts has been read.
+	// halves holds the remasterings of which only one part has been read.
 	halves map[txn.ID]half
 	// later are the requests that wait for a row to come.
 	later map[txn.Key][]laterRequest
-	// visits are the last transactions of rows at home here that came from another region.
+	// visits holds, for rows with their home here, the last transactions from another region.
 	visits map[txn.Key]visit
 	count  uint64 // of the remasterings that this node has begun
 
@@ -67,7 +68,7 @@ type residence struct {
 type half struct {
 	residence
 	departed, void bool // the part in the old home's log has been read
-	arrived        bool // the other one
+	arrived        bool // the part in the new home's log has been read
 }
 
 type laterRequest struct {
@@ -77,7 +78,7 @@ type laterRequest struct {
 
 var _ = checkpoint.Register[*lateDeparture]()
 
-// lateDeparture is the part of a remastering in a log that moves a row on, and that came before the row did.
+// lateDeparture is a remastering's part in a log that moves a row on, read before the row arrived.
 type lateDeparture struct {
 	m     *remasterer
 	k     txn.Key
@@ -169,9 +170,9 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 	}
 }
 
-// half notes a part, and, with both, where the row is. A row's moves become known in their order: a home begins the
-// next one for a transaction whose coordinator had read both parts of the last, so that in its log, too, that one's
-// part is ahead.
+// half records a part and, once both parts are read, the row's home. A row's moves become known in order. A home starts
+// the next move for a transaction of a coordinator that had read both parts of the last move. So in that home's log,
+// too, the part of the last move is ahead.
 func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	if !h.arrived || !h.departed {
 		m.halves[id] = h
@@ -184,9 +185,9 @@ func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	}
 }
 
-// visit counts who uses the rows that are at home here, and has those moved that are used from elsewhere. One replica
-// of each partition does. What is sent again does not count: transactions that move rows away from each other would
-// never end.
+// visit counts the regions' transactions on rows with their home here, and moves rows that are used from elsewhere.
+// Only one replica of each partition does this. Transactions that are sent again do not count: otherwise transactions
+// that move rows away from each other would never finish.
 func (m *remasterer) visit(e *Entry) {
 	n := m.n
 	from := n.Topology.RegionOf(e.Coordinator)
@@ -218,7 +219,7 @@ func (m *remasterer) visit(e *Entry) {
 // firstStream is the first of the streams of ids that remasterings have: clients count theirs from 0.
 const firstStream = 1<<24 - 1<<16
 
-// moveBits is how many bits of a remastering's number count those of one incarnation of a node.
+// moveBits is the number of bits of a remastering's number that count the remasterings of one incarnation of a node.
 const moveBits = 28
 
 // begin has a row moved.
@@ -254,7 +255,8 @@ func (m *remasterer) wait() {
 	}
 }
 
-// fire does what has waited for the timer. In between, a step of the executor may be under way.
+// fire performs the work that has waited for the timer. It waits because a step of the executor may be in progress
+// before.
 func (m *remasterer) fire() {
 	stale, moving := m.stale, m.moving
 	m.stale, m.moving, m.waiting = nil, nil, false

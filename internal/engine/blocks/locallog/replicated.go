@@ -11,23 +11,25 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Replicated home logs (the parameter homeLogs). A home log that one node keeps stands still with it, and with the log
-// all who need a row of that home. The papers replicate it, inside the region or also to others nearby, and others hear
-// of its entries once a majority has them (Ren 2019, section 4; Nguyen 2023, section 3). Here each log is then kept by
-// a consensus group of its own, whose first leader is at home, and any of its members may lead it after that.
+// Replicated home logs (the parameter homeLogs). If a single node stores a home log, losing it blocks the log and all
+// transactions that need a row of that home. The papers replicate the log, inside the region or also to other nearby
+// regions. Other nodes receive its entries once a majority has them (Ren 2019, section 4; Nguyen 2023, section 3). Here
+// each log is then stored by its own consensus group. The group's first leader is in the home region, and any member
+// may lead it after that.
 //
-// Who then leads a log does not matter to who uses it. A coordinator puts its clients' transactions into the logs of
-// their homes itself, as one of the sequencers of each log: it sends their data to all readers, and asks the leader for
-// a place, whoever that is (package batchlog). It knows what became of each of its batches, asks the next leader again,
-// and puts into its next batch what has become void. So nothing is forwarded that could be lost with a node on the way,
-// and what a coordinator has sent when it is lost itself has its place for all or becomes void.
+// The current leader of a log does not matter to the log's users. A coordinator puts its clients' transactions into the
+// logs of their homes itself, as a sequencer of each log. It sends their data to all readers, and requests a position
+// from the leader (package batchlog). It learns the result of each of its batches, repeats requests to the next leader,
+// and puts the transactions of void batches into its next batch. So there are no forwarded transactions that could be
+// lost with a node on the way. If the coordinator itself is lost, each batch that it has sent has its position for all
+// nodes or becomes void.
 //
-// A multi-home transaction has its place in several logs, and must have it in all or in none. So it has one in a
-// multi-home order first, a log like the others, and that alone decides that it happens. Home logs do not hold parts of
-// it, which a change of leader might lose, double or put into another order. They say up to where they take the
-// multi-home order (batchlog's streams), and every reader makes the parts of what calls that region home from that, at
-// that place of the log. SLOG has one such order, its orderer's. Detock has one for each region, so that there is still
-// no global order: a transaction goes to that of the nearest of its homes.
+// A multi-home transaction must have a position in all its logs or in none. So it first gets a position in a multi-home
+// order, which is a log like the others and alone decides that the transaction happens. Home logs do not hold its
+// parts, which a change of leader might lose, duplicate or reorder. They hold the position up to which they take the
+// multi-home order (batchlog's streams). At that position of the log, every reader builds the parts for the keys with
+// that home. SLOG has a single such order, its orderer's. Detock has one for each region, so there is still no global
+// order: a transaction goes to the order of its nearest home.
 
 // Values of the parameter homeLogs.
 const (
@@ -91,7 +93,7 @@ func Members(t *geo.Topology, p protocol.Params, home geo.Region) []geo.NodeID {
 	return []geo.NodeID{first}
 }
 
-// logMembers is how many members a log has that are in several regions.
+// logMembers returns the number of members of a log that spans several regions.
 func logMembers(t *geo.Topology) int {
 	if len(t.Regions) < 5 {
 		return 3
@@ -100,7 +102,7 @@ func logMembers(t *geo.Topology) int {
 }
 
 // Tolerates is an engine's Tolerates: with homeLogs Regions a minority of the members of a log, and no region
-// otherwise. batches is how long a transaction of several homes waits for others at most.
+// otherwise. batches is the maximum time that a transaction of several homes waits for others.
 func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s protocol.Tolerance) {
 	if p.Word(HomeLogsParameter.Name) != logsRegions {
 		return s
@@ -122,15 +124,15 @@ func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s pro
 	return s
 }
 
-// PlaceLaw is how long after a coordinator in region c has sent a batch for the log of a region, with replicated logs,
-// that log's leader knows that it has its place.
+// PlaceLaw is the time from when a coordinator in region c sends a batch for a region's replicated log until the log's
+// leader knows the batch's position.
 func PlaceLaw(t *geo.Topology, p protocol.Params, c, home geo.Region) time.Duration {
 	return batchlog.PlaceLaw(t, batchlog.Copies(p), c, home, ToFirst(t, c, home)) + batchlog.MajorityLaw(t, Members(t, p, home))
 }
 
-// TakenLaw is the time from the place of a multi-home transaction in an order that is led from region o until the
-// copies in region c have all its parts: the leaders of its homes hear of the place, and have their logs take it, which
-// takes a majority.
+// TakenLaw starts when a multi-home transaction gets its position in an order that region o leads. It ends when the
+// copies in region c have all its parts. In between, the leaders of its homes learn of the position and have their logs
+// take it, which needs a majority.
 func TakenLaw(t *geo.Topology, p protocol.Params, o, c geo.Region, homes []geo.Region) (d time.Duration) {
 	for _, r := range homes {
 		there := time.Duration(0)
@@ -142,13 +144,13 @@ func TakenLaw(t *geo.Topology, p protocol.Params, o, c geo.Region, homes []geo.R
 	return d
 }
 
-// sharedEnv is the world of a log whose timers and group share the node with those of other logs.
+// sharedEnv is the environment of a log that shares the node's timers and messages with other logs.
 type sharedEnv struct {
 	protocol.Env
 	log uint64
 }
 
-// logShift is where a timer's Arg has the number of the log; batches and timers of groups count below.
+// logShift is the position of the log's number in a timer's Arg; the lower bits count batches and timers of groups.
 const logShift = 52
 
 // Send implements protocol.Env.
@@ -165,7 +167,7 @@ func (e sharedEnv) After(d time.Duration, t protocol.Timer) {
 	e.Env.After(d, t)
 }
 
-// sentBatch is a batch that has left.
+// sentBatch is a batch that has been sent.
 type sentBatch struct {
 	number  uint64
 	entries []Entry
@@ -192,8 +194,8 @@ func (l *Log) settled(_ uint64, void bool) {
 // order is a multi-home order, as far as this node has read it and home logs have not all taken it.
 type order struct {
 	log *Log
-	// entries are those from number first on; taken[h] is the number of the next one that the log of region h takes,
-	// upto[h] the position up to which it has taken the order.
+	// entries holds the entries from number first on. taken[h] is the number of the next entry that the log of region h
+	// takes; upto[h] is the position up to which it has taken the order.
 	entries []placedEntry
 	first   int
 	taken   []int
@@ -216,7 +218,7 @@ func (n *Node) addOrders(readers [][]geo.NodeID) {
 			Number: uint64(len(n.Logs)), Members: n.orderMembers(leader), Interval: n.c.OrderBatch, Timers: replicatedTimers,
 			Readers: readers, Group: t.PartitionOf(n.Self), Replicated: true, Copies: n.copies(), Unfetched: n.c.Unfetched,
 			Groups: func(e *Entry, groups []int) []int {
-				if e.Remaster { // everybody must know
+				if e.Remaster { // every group must know
 					return everyPartition(t, groups)
 				}
 				for i := range e.Txn.Accesses {
@@ -278,22 +280,22 @@ func (n *Node) takeOrder(x int) {
 	}
 }
 
-// led has a home log take all orders whose leader this node has become: its predecessor may not have come to that.
+// led has a home log take all orders when this node has become its leader: its predecessor may not have done so.
 func (n *Node) led() {
 	for x := range n.orders {
 		n.takeOrder(x)
 	}
 }
 
-// advanceHomes goes on with home logs that have waited for an order to be read.
+// advanceHomes continues with home logs that have waited for an order to be read.
 func (n *Node) advanceHomes() {
 	for h := range n.Topology.Regions {
 		n.Logs[h].reader.Advance()
 	}
 }
 
-// take takes an order up to a position at the current place of a home log, whose region's parts are made here. It
-// reports false while the order has not been read that far.
+// take takes an order up to a position, at the current position of a home log, and builds the parts of the log's
+// region. It reports false while the order has not been read that far.
 func (n *Node) take(home geo.Region, x int, upto uint64) bool {
 	if x >= len(n.orders) {
 		return true // it is corrupt
@@ -306,7 +308,8 @@ func (n *Node) take(home geo.Region, x int, upto uint64) bool {
 	return true
 }
 
-// takeUpTo takes what a home log has not taken of an order, which has been read up to that position.
+// takeUpTo takes the entries of an order that a home log has not taken, up to a position. The order has been read up to
+// there.
 func (n *Node) takeUpTo(home geo.Region, x int, upto uint64) {
 	o := n.orders[x]
 	o.upto[home] = max(o.upto[home], upto)

@@ -1,11 +1,10 @@
-// Package optimistic executes transactions before anybody has agreed to them, and notes what they have read so that it
-// can be validated later: the read phase of optimistic concurrency control (H. T. Kung and J. T. Robinson, On
-// Optimistic Methods for Concurrency Control, TODS 6(2), 1981), for engines whose nodes hold all rows that a procedure
-// may want.
+// Package optimistic executes transactions before they are ordered, and records their reads for later validation. This
+// is the read phase of optimistic concurrency control (H. T. Kung and J. T. Robinson, On Optimistic Methods for
+// Concurrency Control, TODS 6(2), 1981). It is for engines with nodes that store all rows which a procedure may need.
 //
-// A read set names the version of each row by its writer, so the store need keep no more than one version of a row.
-// What was scanned is noted as the range that the procedure has looked at, with all rows in it, so that a row which
-// comes into it, a phantom, is found.
+// A read set names the version of each row by its writer, so the store needs to keep only one version of a row. A scan
+// is recorded as the range that the procedure has read, with all rows in it. So validation detects a row that is
+// inserted into the range, a phantom.
 package optimistic
 
 import (
@@ -20,16 +19,16 @@ import (
 // Written is a version of a row that is not committed.
 type Written struct {
 	txn.WriteEntry
-	// Writer wrote it, and came Back transactions before the one that reads it.
+	// Writer is the transaction that wrote the version. It precedes the reading transaction by Back transactions.
 	Writer txn.ID
 	Back   uint64
 }
 
-// Uncommitted are versions beyond the committed ones.
+// Uncommitted provides versions that are newer than the committed ones.
 type Uncommitted interface {
-	// Get returns the newest version of a row that is not committed, if there is one.
+	// Get returns the newest uncommitted version of a row, if there is one.
 	Get(k txn.Key) (w Written, found bool)
-	// Scan calls f for those of the rows from From up to, but not including, To, in the order of their keys, until f
+	// Scan calls f for the uncommitted rows from From up to, but not including, To, in the order of their keys, until f
 	// returns false.
 	Scan(from, to txn.Key, f func(Written) bool)
 }
@@ -63,8 +62,8 @@ func (e *Execution) Run(procs *txn.Registry, t *txn.Transaction) (result []byte,
 	return result, err
 }
 
-// Outcome runs the transaction's procedure and returns what its client is to hear, once what it has read is known to
-// hold.
+// Outcome runs the transaction's procedure and returns the outcome for its client, which is valid once its reads are
+// validated.
 func (e *Execution) Outcome(procs *txn.Registry, t *txn.Transaction, p geo.Placement) txn.Outcome {
 	result, err := e.Run(procs, t)
 	o := txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}
@@ -77,15 +76,15 @@ func (e *Execution) Outcome(procs *txn.Registry, t *txn.Transaction, p geo.Place
 	return o
 }
 
-// Reads returns a copy of what the last run has read.
+// Reads returns a copy of the last run's reads.
 func (e *Execution) Reads() Reads {
 	return Reads{slices.Clone(e.reads.Points), slices.Clone(e.reads.Ranges)}
 }
 
-// Writes returns what the last run has written, in the order of keys. It is valid until the next run.
+// Writes returns the last run's writes, in key order. They are valid until the next run.
 func (e *Execution) Writes() []txn.WriteEntry { return e.writes.Entries() }
 
-// Class returns how far the last run has reached; that of the footprint where this is exact.
+// Class returns the class of the rows that the last run has used, or the footprint's class if the footprint is exact.
 func (e *Execution) Class(p geo.Placement) txn.Class {
 	if e.t.Exact {
 		return p.Class(e.t.Accesses)
@@ -108,7 +107,7 @@ func (e *Execution) Class(p geo.Placement) txn.Class {
 	return p.Class(used)
 }
 
-// few is the number of points among which Get looks for one that was noted before.
+// few is the number of points up to which Get searches linearly for a point recorded before.
 const few = 16
 
 // note notes the read of a row.
@@ -212,7 +211,7 @@ func (e *Execution) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	}, f)
 }
 
-// merged is a row of a scan: a committed one, one that is not, or both.
+// merged is a row of a scan: a committed version, an uncommitted one, or both.
 type merged struct {
 	key         txn.Key
 	record      store.Record
@@ -221,7 +220,7 @@ type merged struct {
 	uncommitted bool
 }
 
-// scan calls f for the rows of a range, those that are not committed over those that are, and notes the part of the
+// scan calls f for the rows of a range, with uncommitted rows in place of committed ones. It records the part of the
 // range that f has seen.
 func (e *Execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 	e.merge(&r)

@@ -62,7 +62,7 @@ func fill(r *rand.Rand, stores ...*store.Hash) {
 	}
 }
 
-// operations draws those of a transaction, several on the same groups.
+// operations draws the operations of a transaction, several on the same groups.
 func operations(r *rand.Rand) string {
 	var ops []string
 	first := r.IntN(rows)
@@ -81,8 +81,9 @@ func operations(r *rand.Rand) string {
 	return strings.Join(ops, " ")
 }
 
-// A transaction sees uncommitted rows over committed ones, and its own over both, as on a database that has them all.
-// What it has read holds until somebody changes it, and while it holds the transaction would do the same again.
+// A transaction sees uncommitted rows in place of committed ones, and its own writes in place of both, as on a database
+// that stores them all. Its reads hold until another transaction changes them. While they hold, the transaction would
+// behave the same again.
 func TestExecution(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	held, lost := 0, 0
@@ -194,8 +195,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A procedure that uses what its exact footprint does not name is found out, and the class of one without is that of
-// what it has used.
+// A procedure that uses rows outside its exact footprint is detected. The class of a transaction without an exact
+// footprint is the class of the rows that it has used.
 func TestFootprints(t *testing.T) {
 	s := store.NewHash()
 	x := &optimistic.Execution{Committed: s}
@@ -216,7 +217,7 @@ func TestFootprints(t *testing.T) {
 	}
 }
 
-// Read sets travel as they are.
+// Read sets are the same after encoding and decoding.
 func TestCodec(t *testing.T) {
 	k := simload.GroupKey(1, 2)
 	reads := optimistic.Reads{

@@ -11,17 +11,17 @@ import (
 // Point is a row that was read, or found missing.
 type Point struct {
 	Key txn.Key
-	// Writer is the transaction that wrote what was read, 0 where the row was loaded or never there.
+	// Writer is the transaction that wrote the version read, or 0 if the row was loaded or never existed.
 	Writer txn.ID
-	// Back is 0 for a committed version. Otherwise the version was not committed, and its writer is the transaction
-	// that came so many before the reader's at its node.
+	// Back is 0 for a committed version. Otherwise the version was uncommitted, and its writer preceded the reader by this
+	// number of transactions at the reader's node.
 	Back uint64
 	// Absent says that the row was not there.
 	Absent bool
 }
 
-// Range is what was committed in a range of a group that was scanned: all rows from From up to, but not including, To.
-// It ends where the procedure has stopped to look, so that rows behind that may change.
+// Range is the committed content of a scanned range of a group: all rows from From up to, but not including, To. It
+// ends where the procedure stopped reading, so rows after that may change.
 type Range struct {
 	From, To txn.Key
 	Rows     []Version
@@ -42,7 +42,7 @@ type Reads struct {
 	Ranges []Range
 }
 
-// Hold reports whether what was read of committed rows is what they are: nobody has changed them, and no row has come
+// Hold reports whether the reads of committed rows are still current: no row has changed, and no row has been inserted
 // into a range.
 func (r *Reads) Hold(rows store.Reader) bool {
 	for i := range r.Points {
@@ -58,8 +58,8 @@ func (r *Reads) Hold(rows store.Reader) bool {
 	return true
 }
 
-// Overtaken reports whether they will never Hold again: a version that is gone does not come back, where a row that has
-// come may go.
+// Overtaken reports whether the reads will never Hold again: a replaced version does not return, whereas an inserted
+// row may be deleted again.
 func (r *Reads) Overtaken(rows store.Reader) bool {
 	for i := range r.Points {
 		if p := &r.Points[i]; p.Back == 0 && !p.Absent && !p.holds(rows) {
@@ -74,7 +74,7 @@ func (r *Reads) Overtaken(rows store.Reader) bool {
 	return false
 }
 
-// Len is the number of rows whose versions were noted.
+// Len returns the number of rows with recorded versions.
 func (r *Reads) Len() int {
 	n := len(r.Points)
 	for i := range r.Ranges {
@@ -88,7 +88,8 @@ func (p *Point) holds(rows store.Reader) bool {
 	return found != p.Absent && rec.Writer == p.Writer
 }
 
-// holds compares the rows of the range with those that were there; further ones count as a difference with all.
+// holds compares the range's current rows with the recorded ones; if all is set, inserted rows count as a difference,
+// too.
 func (r *Range) holds(rows store.Reader, all bool) bool {
 	left, same := r.Rows, true
 	rows.Scan(txn.Range{From: r.From, To: r.To}, func(k txn.Key, rec store.Record) bool {
@@ -97,7 +98,7 @@ func (r *Range) holds(rows store.Reader, all bool) bool {
 			left = left[1:]
 			return same
 		}
-		same = !all && (len(left) == 0 || k < left[0].Key) // else one of those that were there is gone
+		same = !all && (len(left) == 0 || k < left[0].Key) // else a recorded row is gone
 		return same
 	})
 	return same && len(left) == 0

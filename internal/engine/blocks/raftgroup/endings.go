@@ -16,8 +16,8 @@ import (
 // number have ended in all their groups.
 type Endings[O any] map[source]*endings[O]
 
-// source is an incarnation of a coordinator. What an earlier one has left behind is not over when all of a later one's
-// is.
+// source is an incarnation of a coordinator. Finished transactions of a later incarnation say nothing about unfinished
+// ones of an earlier incarnation.
 type source struct {
 	coordinator geo.NodeID
 	incarnation uint32
@@ -30,19 +30,19 @@ func (s source) compare(o source) int {
 	return cmp.Or(cmp.Compare(s.coordinator, o.coordinator), cmp.Compare(s.incarnation, o.incarnation))
 }
 
-// endings are those of a coordinator.
+// endings holds the outcomes of a source's transactions.
 type endings[O any] struct {
 	done   uint64
 	recent queue.Queue[ending[O]]
 }
 
-// ending is how a transaction ended.
+// ending is the outcome of a transaction.
 type ending[O any] struct {
 	number  uint64
 	outcome O
 }
 
-// of returns what has ended of the transactions of a coordinator's incarnation that one number belongs to.
+// of returns the endings of the coordinator's incarnation to which number belongs.
 func (s Endings[O]) of(c geo.NodeID, number uint64) *endings[O] {
 	from := source{c, protocol.IncarnationOf(number)}
 	e := s[from]
@@ -68,8 +68,8 @@ func (s Endings[O]) Forget(c geo.NodeID, done uint64, each func(Name)) {
 	}
 }
 
-// Look returns how a transaction ended, if it has, or whether it may have been forgotten. It goes through all that is
-// remembered of the coordinator, which is little unless one of its transactions takes long.
+// Look returns the outcome of a transaction if it has finished, or reports that its outcome may have been forgotten. It
+// searches all endings stored for the coordinator, which are few unless one of its transactions takes long.
 func (s Endings[O]) Look(n Name) (o O, over, forgotten bool) {
 	e := s.of(n.Coordinator, n.Number)
 	e.recent.Each(func(x ending[O]) {
@@ -88,7 +88,7 @@ func (s Endings[O]) Len() (n int) {
 	return n
 }
 
-// AppendTo appends the endings, with a function that appends one.
+// AppendTo appends the endings; one appends a single outcome.
 func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(s)))
 	for _, from := range slices.SortedFunc(maps.Keys(s), source.compare) {
@@ -100,7 +100,7 @@ func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 	return b
 }
 
-// ReadEndings reads what AppendTo wrote, with a function that reads an ending of at least one byte.
+// ReadEndings reads the output of AppendTo; one reads an outcome of at least one byte.
 func ReadEndings[O any](r *codec.Reader, one func(*codec.Reader) O) Endings[O] {
 	s := Endings[O]{}
 	for range r.Count(3) {

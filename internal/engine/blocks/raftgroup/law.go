@@ -36,8 +36,7 @@ func Nearest(t *geo.Topology, l *geo.Layout, to geo.NodeID) (members [][]geo.Nod
 	return members
 }
 
-// Replaces returns the nodes that can be lost and come back as new incarnations: those all of whose groups keep a
-// majority without them.
+// Replaces returns the nodes that new incarnations can replace: those without which all their groups keep a majority.
 func Replaces(t *geo.Topology, layout geo.Layout) (nodes []geo.NodeID) {
 	needed := make([]bool, t.Nodes())
 	for shard := range layout.Shards() {
@@ -55,9 +54,9 @@ func Replaces(t *geo.Topology, layout geo.Layout) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// Settles is how long after the loss of regions groups may take until what is left works as if they had never been: for
-// leaders, some of which are elected in vain at first and wait twice as long for the next time, and for what lost
-// coordinators have left to be settled.
+// Settles returns the time that groups may need after a loss of regions until they work as if these had never existed.
+// It includes elections of leaders, some of which fail at first and wait twice as long the next time. It also includes
+// the recovery of the transactions of lost coordinators.
 func Settles(election, recovery, rtt time.Duration) time.Duration {
 	return 8*(election+rtt) + 2*(recovery+rtt) + 10*rtt
 }

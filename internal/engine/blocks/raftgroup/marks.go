@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	nowLeads     = coverage.New("raftgroup.leads", "A member begins to lead, having applied all that was committed before")
 	deposed      = coverage.New("raftgroup.deposed", "A member that has served requests leads no more")
@@ -17,7 +17,7 @@ var (
 	nothing      = coverage.New("raftgroup.nothing-to-propose", "The commands that gathered turn out to be none")
 )
 
-// What replicas may be told to do: see package buggify.
+// Behaviours that the explorer can force at replicas: see package buggify.
 var (
 	heldBack = buggify.New("raftgroup.entry-held-back", "A leader proposes nothing for a while although nothing is under way")
 )

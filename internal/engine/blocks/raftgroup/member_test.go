@@ -45,7 +45,8 @@ func (*served) Apply([]byte)                             {}
 func (*served) Snapshot() []byte                         { return nil }
 func (*served) Restore([]byte)                           {}
 
-// newMember returns a member of a group: its only one, which leads in term 1, or one of three, which has no leader yet.
+// newMember returns a member of a group: its only member, which leads in term 1, or one of three, which has no leader
+// yet.
 func newMember(members ...geo.NodeID) (*Member, *served) {
 	s := &served{}
 	m := &Member{node: &Node{Config: Config{Nodes: 3, Env: quiet{}}}, machine: s}

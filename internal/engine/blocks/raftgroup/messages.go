@@ -44,7 +44,7 @@ func (m *Raft) AppendTo(b []byte) []byte {
 
 func (m *Raft) String() string { return fmt.Sprintf("group %d %v", m.Group, m.Message) }
 
-// Lead tells every node that the sender leads a group from a term on.
+// Lead notifies every node that the sender leads a group from a term on.
 type Lead struct {
 	Group int
 	Term  uint64
@@ -63,7 +63,7 @@ func (m *Lead) AppendTo(b []byte) []byte {
 
 func (m *Lead) String() string { return fmt.Sprintf("leads group %d in term %d", m.Group, m.Term) }
 
-// Decode reads a message of this package. known says whether kind is one of its.
+// Decode reads a message of this package. known reports whether kind belongs to this package.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	r := codec.NewReader(body)
 	switch kind {
@@ -88,8 +88,8 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 	return m, true, nil
 }
 
-// Name tells the transactions of a database apart: the node that coordinates it, and its number there, from 1. One that
-// starts over has a new one.
+// Name identifies a transaction of a database: the node that coordinates it, and its number there, from 1. A
+// transaction that starts over gets a new name.
 type Name struct {
 	Coordinator geo.NodeID
 	Number      uint64
@@ -155,10 +155,10 @@ func ReadShards(r *codec.Reader) []int {
 	return shards
 }
 
-// Found are the rows of a range, in its order. A row whose range is the row alone has no key.
+// Found holds the rows of a range, in order. The row of a range that consists of a single row has no key.
 type Found []txn.Row
 
-// Find returns the rows of n ranges as they were at a version, single ones in one piece of memory.
+// Find returns the rows of n ranges as of a version. Single rows share one allocation.
 func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Found {
 	s.Warm(n, func(i int) txn.Key { return of(i).From })
 	rows, found := s.At(at), make([]Found, n)
@@ -180,7 +180,7 @@ func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Fou
 	return found
 }
 
-// Supply gives a task the rows that were found of what it needs.
+// Supply gives a task the rows found for its needs.
 func Supply(t *rerun.Task, needs []rerun.Need, found []Found) {
 	n := 0
 	for _, f := range found {
@@ -263,7 +263,7 @@ func FoundString(found []Found) string {
 	return b.String()
 }
 
-// WritesString shows what a transaction writes in a trace.
+// WritesString formats a transaction's writes for a trace.
 func WritesString(writes []txn.WriteEntry) string {
 	var b strings.Builder
 	for i := range writes {

@@ -1,14 +1,13 @@
-// Package raftgroup is what engines share that keep each shard of a geo.Layout in a Raft group of its own: a node's
-// membership in several groups, the batches that their leaders propose, the news of who leads, and the names, rows and
-// endings of transactions that have something to do with several groups.
+// Package raftgroup is the common part of engines that store each shard of a geo.Layout in its own Raft group. It has a
+// node's membership in several groups, the batches that leaders propose, and the announcements of leaders. It also has
+// the names, rows and endings of transactions that involve several groups.
 //
-// A Member is a node's share of one group. Its Machine is what the engine makes of the group's log: it applies
-// entries, and while the node leads it serves the requests that are addressed to the leader of a term. A request for
-// an earlier term is dropped, since whoever has sent it hears of the next leader (Lead) and asks again; one for a
-// later term waits.
+// A Member is a node's share of one group. Its Machine is the engine's state machine for the group's log. It applies
+// entries, and while the node leads it serves the requests addressed to the leader of a term. A request for an earlier
+// term is dropped, since its sender learns of the next leader (Lead) and asks again. A request for a later term waits.
 //
-// A Node is all of a node's members, and does what a step of the replica has left to do: it delivers what the node
-// sends to itself, and settles the groups to which something has happened.
+// A Node has all members of a node, and finishes a step of the replica. It delivers the messages that the node sends to
+// itself, and settles the groups that have changed.
 package raftgroup
 
 import (
@@ -26,8 +25,8 @@ import (
 )
 
 const (
-	// proposeEvery bounds the rate of a group's log entries while one is under way: what is proposed meanwhile shares
-	// the next.
+	// proposeEvery is the minimum time between a group's log entries while one is in flight: commands proposed meanwhile
+	// share the next entry.
 	proposeEvery = 500 * time.Microsecond
 	// keptBytes bounds the part of a group's log that is kept for members that lag.
 	keptBytes = 16 << 20
@@ -40,13 +39,13 @@ type Machine interface {
 	Step(leads bool)
 	// Serve takes a request for the leader of this term.
 	Serve(from geo.NodeID, m protocol.Message)
-	// Advance does what has become possible at the end of a step, while this node leads.
+	// Advance performs the work that has become possible at the end of a step, while this node leads.
 	Advance()
 	// Entry makes an entry of the commands that have gathered; nil for none.
 	Entry(batch []byte) []byte
 	// Apply takes the committed entries in the order of the log.
 	Apply(entry []byte)
-	// Snapshot and Restore are those of consensus.Config.
+	// Snapshot and Restore are the functions of consensus.Config.
 	Snapshot() []byte
 	Restore(data []byte)
 }
@@ -60,7 +59,7 @@ type Config struct {
 	Env         protocol.Env
 	// RaftTimer and ProposeTimer are the kinds of the timers of all groups, which the owner's Fire hands to Node.Fire.
 	RaftTimer, ProposeTimer uint8
-	// Heartbeat, Election, Lease and Keep are those of consensus.Config.
+	// Heartbeat, Election, Lease and Keep are the fields of consensus.Config.
 	Heartbeat, Election, Lease time.Duration
 	Keep                       int
 	// Shrink is protocol.Config.Shrink.
@@ -78,16 +77,16 @@ type Node struct {
 	members []*Member
 }
 
-// Member is a node's member of the Raft group that keeps one shard.
+// Member is a node's member of the Raft group that stores one shard.
 type Member struct {
 	Shard int
 	Raft  *consensus.Group
 	// Serving says that this node leads, and Term since when. Leads asks whether it still does.
 	Serving bool
 	Term    uint64
-	// Batch is what will be proposed next: at once, or when the timer fires that it is waiting for.
+	// Batch holds the commands to be proposed next, immediately or when the timer fires.
 	Batch []byte
-	// Proposed is when an entry was proposed last.
+	// Proposed is the time of the last proposal.
 	Proposed time.Duration
 
 	node    *Node
@@ -98,7 +97,7 @@ type Member struct {
 	underway int
 	// content is the index of the last entry that holds commands.
 	content uint64
-	// held are the requests for a term whose leader this node may become.
+	// held holds the requests for a later term in which this node may become the leader.
 	held []request
 }
 
@@ -133,7 +132,7 @@ func (n *Node) NewMember(shard int, machine Machine) *Member {
 	return m
 }
 
-// env is the world of a group's consensus: its messages and timers say which group they belong to.
+// env is the environment of a group's consensus: it adds the group to messages and timers.
 type env struct {
 	n     *Node
 	shard int
@@ -157,7 +156,7 @@ func (e *env) Offload(func() int64, protocol.Timer) {
 	panic("raftgroup: consensus asks for work beside it")
 }
 
-// Reply implements protocol.Env. Consensus answers nobody.
+// Reply implements protocol.Env. Consensus answers no clients.
 func (e *env) Reply(txn.Outcome) {}
 
 // Rand implements protocol.Env.
@@ -179,7 +178,7 @@ func (n *Node) Send(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// Finish does what the step has made possible.
+// Finish performs the work that the step has made possible.
 func (n *Node) Finish() {
 	for {
 		switch {
@@ -197,7 +196,8 @@ func (n *Node) Finish() {
 	}
 }
 
-// Replaced is that of protocol.Rejoiner for all groups of the node. The new incarnation has not heard who leads them.
+// Replaced implements protocol.Rejoiner for all groups of the node. The new incarnation does not know their leaders
+// yet.
 func (n *Node) Replaced(other geo.NodeID, incarnation uint32) {
 	for _, m := range n.members {
 		m.Raft.Replaced(other, incarnation)
@@ -260,7 +260,7 @@ func (m *Member) lead(leader geo.NodeID, term uint64) {
 	m.Touch()
 }
 
-// step makes this node the one that serves the group, or not any more, and tells all others.
+// step makes this node start or stop serving the group, and notifies all other nodes.
 func (m *Member) step(leads bool) {
 	m.Serving, m.Term, m.Batch, m.Proposed, m.underway, m.content = false, 0, nil, 0, 0, 0
 	if leads {
@@ -278,8 +278,8 @@ func (m *Member) step(leads bool) {
 	}
 }
 
-// Admit takes a request for the leader of a term. A request for an earlier one is dropped: whoever has sent it will
-// hear of the next leader.
+// Admit handles a request for the leader of a term. A request for an earlier term is dropped: its sender will learn of
+// the next leader.
 func (m *Member) Admit(from geo.NodeID, term uint64, request protocol.Message) {
 	m.Touch()
 	m.admit(from, term, request)
@@ -297,7 +297,7 @@ func (m *Member) admit(from geo.NodeID, term uint64, q protocol.Message) {
 	}
 }
 
-// Leads reports whether this node leads as far as the log is concerned: what it proposes may be committed.
+// Leads reports whether this node leads according to the log: its proposals may be committed.
 func (m *Member) Leads() bool {
 	if m.Serving && (!m.Raft.Leading() || m.Raft.Term() != m.Term) {
 		m.step(false)
@@ -305,7 +305,7 @@ func (m *Member) Leads() bool {
 	return m.Serving
 }
 
-// settle does what has become possible for the group in a step.
+// settle performs the group's work that a step has made possible.
 func (m *Member) settle() {
 	m.dirty = false
 	if !m.Leads() && m.Raft.Current() {
@@ -323,7 +323,7 @@ func (m *Member) settle() {
 	m.flush()
 }
 
-// flush proposes what has gathered, at once or with what comes soon.
+// flush proposes the batch, immediately or together with the next commands.
 func (m *Member) flush() {
 	if len(m.Batch) == 0 || m.waiting {
 		return
@@ -344,7 +344,7 @@ func (m *Member) flush() {
 	m.Propose()
 }
 
-// Propose proposes what has gathered. What is refused or lost is asked for again when the next leader speaks.
+// Propose proposes the batch. Requests in a refused or lost batch are repeated after the next leader's announcement.
 func (m *Member) Propose() {
 	if !m.Leads() {
 		m.node.Env.Mark(tooLate)

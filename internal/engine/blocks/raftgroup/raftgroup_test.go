@@ -28,7 +28,7 @@ func raft(t testing.TB) *Raft {
 
 func TestCodec(t *testing.T) {
 	protocoltest.Codec(t, map[string]protocol.Message{"lead": &Lead{7, 3}}, Decode)
-	m := raft(t) // whose start is another message of Raft's
+	m := raft(t) // starts with another Raft message
 	body := m.AppendTo(nil)
 	if got, known, err := Decode(m.Kind(), body); err != nil || !known || len(body) != m.Size() || !reflect.DeepEqual(got, m) {
 		t.Errorf("%v in %d bytes comes back as %v, %v, %v", m, m.Size(), got, known, err)
@@ -39,7 +39,7 @@ func FuzzDecode(f *testing.F) {
 	protocoltest.FuzzCodec(f, map[string]protocol.Message{"lead": &Lead{7, 3}}, Decode)
 }
 
-// What has ended is known until its coordinator has said that it may be forgotten, and comes back from a snapshot.
+// An ending is kept until its coordinator has reported that it may be forgotten, and is restored from a snapshot.
 func TestEndings(t *testing.T) {
 	s := Endings[string]{}
 	for _, n := range []Name{{1, 3}, {1, 1}, {2, 7}, {1, 4}} {
@@ -75,8 +75,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// The nearest members come first, and a leader's round trip to a majority is that to the nearest of the others that
-// make it.
+// The nearest members are first. A leader's round trip to a majority is the round trip to the farthest member of the
+// nearest majority.
 func TestDistances(t *testing.T) {
 	topology := simload.ThreeRegions(1)
 	layout := topology.Placed()

@@ -31,7 +31,7 @@ func (m *Member) AppendRows(b []byte, s *store.Versioned) []byte {
 	return b
 }
 
-// RestoreRows brings the rows of the member's shard to those of a snapshot, up to its end. Those that it does not have
+// RestoreRows updates the rows of the member's shard to a snapshot, up to its end. Rows that the snapshot does not have
 // are deleted, and no row gets an older version than it has.
 func (m *Member) RestoreRows(r *codec.Reader, s *store.Versioned) {
 	gone := map[txn.Key]bool{}
@@ -44,7 +44,7 @@ func (m *Member) RestoreRows(r *codec.Reader, s *store.Versioned) {
 		if r.Err() != nil {
 			break
 		}
-		// A row that was loaded has version 0, as one has that is not there.
+		// A loaded row has version 0, and so has an absent row.
 		newest, there := s.Newest(k), gone[k]
 		delete(gone, k)
 		if rec.Version > newest || newest == 0 && !there {

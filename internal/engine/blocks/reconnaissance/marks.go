@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	stale           = coverage.New("reconnaissance.stale", "A footprint is found stale when its transaction executes")
 	givenUp         = coverage.New("reconnaissance.given-up", "A footprint is stale once too often, and the transaction is aborted")
@@ -14,7 +14,7 @@ var (
 	moved           = coverage.New("reconnaissance.moved", "Rows have moved since they were looked at")
 )
 
-// What replicas may be told to do: see package buggify.
+// Behaviours that the explorer can force at replicas: see package buggify.
 var (
 	looksTwice = buggify.New("reconnaissance.looks-twice", "A footprint that was found is looked for once more")
 )

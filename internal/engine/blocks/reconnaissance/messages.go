@@ -18,7 +18,7 @@ const (
 // Look asks a node of the same copy for rows.
 type Look struct{ For []LookFor }
 
-// LookFor is what one transaction's coordinator wants to know.
+// LookFor is a coordinator's request for one transaction.
 type LookFor struct {
 	ID txn.ID
 	// Look counts the times that the transaction was looked at, from 1.
@@ -62,7 +62,7 @@ func (m *Look) String() string {
 // Seen answers a Look.
 type Seen struct{ For []SeenFor }
 
-// SeenFor is what a transaction's coordinator wanted to know.
+// SeenFor is the answer to a transaction's coordinator.
 type SeenFor struct {
 	ID    txn.ID
 	Look  uint64
@@ -116,7 +116,7 @@ func (m *Seen) String() string {
 	return s
 }
 
-// Decode reads the package's messages. It says whether kind is one of them.
+// Decode reads the package's messages. It reports whether kind is one of them.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	r := codec.NewReader(body)
 	switch kind {

@@ -9,14 +9,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// world is one in which nothing is sent.
+// world is an environment that sends no messages.
 type world struct{ protocol.Env }
 
 func (world) Mark(*coverage.Mark)         {}
 func (world) Buggify(*buggify.Point) bool { return false }
 
-// A transaction whose row has moved goes there with the footprint that was found: it is not looked for again, and does
-// not count as stale. One whose footprint was stale for the last time ends as a conflict.
+// A transaction with a moved row is sent to the row's new home with the footprint found before. It needs no second
+// reconnaissance and does not count as stale. A transaction with a footprint that was stale for the last time ends as a
+// conflict.
 func TestOutcome(t *testing.T) {
 	r := &Reconnaissance{c: Config{Config: protocol.Config{Env: world{}}}, most: 1, open: map[txn.ID]*mission{7: {looks: 1}}}
 	moved := txn.Outcome{ID: 7, Status: txn.Refused, Cause: txn.CauseMoved, Reason: "moved"}

@@ -1,8 +1,9 @@
-// Package reconnaissance finds out what transactions will touch whose procedures cannot say so beforehand, for engines
-// that must know it to put them in order: a reconnaissance query (Thomson et al., Calvin, SIGMOD 2012, section 3.2.1).
-// The coordinator runs the procedure on what its copy holds now, without locks, and throws the result away; what it has
-// touched is the transaction's footprint from then on. By the time of its turn, the procedure may want other rows: all
-// copies find that alike, none keeps its writes, and the coordinator looks again.
+// Package reconnaissance finds the footprints of transactions with procedures that cannot declare them, for engines
+// that need footprints to order transactions. It runs a reconnaissance query (Thomson et al., Calvin, SIGMOD 2012,
+// section 3.2.1). The coordinator runs the procedure on the current rows of its copy, without locks, and discards the
+// result. The rows that it has touched become the transaction's footprint. When the transaction's turn arrives, the
+// procedure may need other rows. All copies detect that alike, none keeps its writes, and the coordinator runs another
+// reconnaissance.
 package reconnaissance
 
 import (
@@ -26,9 +27,9 @@ var Parameter = protocol.Parameter{
 // Config describes the reconnaissance of a node.
 type Config struct {
 	protocol.Config
-	// Layout says where the rows of this node's copy are.
+	// Layout maps the rows of this node's copy to nodes.
 	Layout geo.Layout
-	// Order takes a transaction whose footprint was found.
+	// Order handles a transaction after its footprint was found.
 	Order func(t *txn.Transaction)
 	// Answer takes the outcome of a transaction that has no place in any order, since it touches nothing.
 	Answer func(o txn.Outcome)
@@ -36,8 +37,8 @@ type Config struct {
 	Timer uint8
 }
 
-// againAfter is how long a coordinator waits before it looks again for a footprint that was stale. A row that has moved
-// its home may not have arrived there yet, and a step of the engine's may be under way.
+// againAfter is the time that a coordinator waits after a stale footprint before the next reconnaissance. A row that
+// has moved its home may not have arrived there yet, and a step of the engine may be in progress.
 const againAfter = time.Millisecond
 
 // Reconnaissance looks for the footprints of the transactions of a node's clients.
@@ -46,9 +47,9 @@ type Reconnaissance struct {
 	most int64
 	open map[txn.ID]*mission
 	out  map[geo.NodeID]*Look
-	// again are those that wait for the timer.
+	// again holds the transactions that wait for the timer.
 	again []*mission
-	// paused says that this node has no rows to look at; looks are those that others wait for.
+	// paused means that this node has no rows to read; looks holds the other nodes' requests that wait for rows.
 	paused bool
 	looks  []heldLook
 
@@ -85,8 +86,8 @@ func (r *Reconnaissance) Begin(t *txn.Transaction) {
 	r.look(m)
 }
 
-// Outcome takes the outcome of one of this node's clients' transactions. It reports whether the client may have it: if
-// not, the transaction will be looked at again.
+// Outcome handles the outcome of a transaction of this node's clients. It reports whether the outcome is final; if not,
+// the transaction needs another reconnaissance.
 func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 	m := r.open[o.ID]
 	if m == nil {
@@ -94,7 +95,7 @@ func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 	}
 	switch o.Cause {
 	case txn.CauseStale:
-	case txn.CauseMoved: // it will be sent again as it is
+	case txn.CauseMoved: // it will be sent again unchanged
 		r.c.Env.Mark(moved)
 		return true
 	default:
@@ -132,7 +133,7 @@ func (r *Reconnaissance) look(m *mission) {
 	r.step(m)
 }
 
-// step goes on as far as the rows at hand allow.
+// step runs the procedure as far as the available rows allow.
 func (r *Reconnaissance) step(m *mission) {
 	for {
 		needs := m.task.Step()
@@ -175,7 +176,7 @@ func (r *Reconnaissance) read(g *txn.Range) SeenRange {
 	return s
 }
 
-// supply gives the task rows, which have no versions: what they say is checked when the transaction executes.
+// supply gives the task rows without versions: their values are checked when the transaction executes.
 func (m *mission) supply(s SeenRange) {
 	rows := make([]rerun.Row, len(s.Rows))
 	for i, w := range s.Rows {
@@ -184,7 +185,7 @@ func (m *mission) supply(s SeenRange) {
 	m.task.Supply(rerun.Read{Range: s.Range, Rows: rows})
 }
 
-// end hands on a transaction whose footprint is known.
+// end passes on a transaction with a known footprint.
 func (r *Reconnaissance) end(m *mission) {
 	if m.looks < r.most && r.c.Env.Buggify(looksTwice) {
 		r.look(m)
@@ -208,7 +209,7 @@ func (r *Reconnaissance) end(m *mission) {
 	r.c.Order(&t)
 }
 
-// Receive takes a message of this package and reports whether it is one. Flush must follow.
+// Receive handles a message of this package and reports whether it was one. Flush must follow.
 func (r *Reconnaissance) Receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *Look:
@@ -249,7 +250,7 @@ func (r *Reconnaissance) Resume() {
 	r.Fire()
 }
 
-// Replaced says that a node has lost what it knew: it is asked again what it may have been asked. Flush must follow.
+// Replaced records that a node has lost its state, and repeats the pending requests to it. Flush must follow.
 func (r *Reconnaissance) Replaced(n geo.NodeID) {
 	r.looks = slices.DeleteFunc(r.looks, func(l heldLook) bool { return l.from == n })
 	for _, id := range slices.Sorted(maps.Keys(r.open)) {
@@ -267,7 +268,7 @@ func (r *Reconnaissance) Looks(id txn.ID) bool {
 	return m != nil && (m.task != nil || slices.Contains(r.again, m))
 }
 
-// Forget drops a transaction whose outcome nobody here will know.
+// Forget drops a transaction that will have no outcome at this node.
 func (r *Reconnaissance) Forget(id txn.ID) { delete(r.open, id) }
 
 // seen takes what another node holds.
@@ -284,7 +285,7 @@ func (r *Reconnaissance) seen(s *SeenFor) {
 	}
 }
 
-// Flush sends what the step has gathered, a message per node. An engine calls it at the end of each step.
+// Flush sends the messages that the step has collected, one per node. An engine calls it at the end of each step.
 func (r *Reconnaissance) Flush() {
 	if len(r.out) == 0 {
 		return

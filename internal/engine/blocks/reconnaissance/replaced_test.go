@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// sending is a world that says what is sent.
+// sending is an environment that records sent messages.
 type sending struct {
 	world
 	sent []string
@@ -28,7 +28,7 @@ func (s *sending) Send(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// looking is the reconnaissance of node 0, which has the even rows; node 1 has the others of its copy.
+// looking is the reconnaissance of node 0, which stores the even rows; node 1 stores the odd rows of its copy.
 type looking struct {
 	*Reconnaissance
 	world   *sending
@@ -58,8 +58,8 @@ func row(n uint64) txn.Row {
 	return txn.Row{Key: simload.Key(n), Value: binary.BigEndian.AppendUint64(nil, 1)}
 }
 
-// A node without rows looks for nothing, and lets others wait: what it found would be stale, more often than a
-// footprint may be.
+// A node without rows runs no reconnaissance, and lets other nodes' requests wait: its footprints would be stale more
+// often than allowed.
 func TestLooksWaitForRows(t *testing.T) {
 	l := newLooking()
 	l.Pause()
@@ -67,7 +67,7 @@ func TestLooksWaitForRows(t *testing.T) {
 	for _, from := range []geo.NodeID{1, 3} {
 		l.Receive(from, &Look{For: []LookFor{{ID: 9, Look: 1, Ranges: []txn.Range{txn.Point(simload.Key(0))}}}})
 	}
-	l.Replaced(3) // what that one was asked for nobody waits for any more
+	l.Replaced(3) // no transaction waits for requests to node 3 any more
 	l.said(t, "without rows")
 	r := row(0) // leads to row 1
 	l.store.Load(r.Key, r.Value)
@@ -75,7 +75,7 @@ func TestLooksWaitForRows(t *testing.T) {
 	l.said(t, "with rows", "1 rows to 1", "look 1 to 1")
 }
 
-// What a lost node may have been asked it is asked again, and what its predecessor has answered is not taken.
+// Requests that a lost node may have received are repeated, and its predecessor's answers are ignored.
 func TestLooksAgain(t *testing.T) {
 	l := newLooking()
 	r := row(0)

@@ -1,10 +1,11 @@
-// Package rerun runs a stored procedure whose rows are not all here. A procedure that meets a row which is missing
-// ends; its engine fetches the row and runs it again from the start, with what it has. Procedures are pure functions of
-// their arguments and of what they read, so a second run is the same run, further. Engines that execute before they
-// order (deferred update, two-phase locking, 2PC) all execute so, without a goroutine or a stack that waits.
+// Package rerun runs a stored procedure when some of its rows are stored elsewhere. A procedure that needs a missing
+// row stops. Its engine fetches the row and runs the procedure again from the start, with the rows that it has.
+// Procedures are pure functions of their arguments and reads, so a second run repeats the first and gets further. All
+// engines that execute before they order (deferred update, two-phase locking, 2PC) execute this way. They need no
+// goroutine or stack that waits.
 //
-// Rows that the footprint names are asked for side by side, before the first run; the others one after the other, each
-// a round trip, as an interactive client pays it. A task that is Interactive makes no use of the footprint.
+// Rows that the footprint names are requested in parallel, before the first run. Other rows are requested one at a
+// time, each with a round trip, as for an interactive client. An Interactive task ignores the footprint.
 package rerun
 
 import (
@@ -24,12 +25,12 @@ type Row struct {
 
 func (r *Row) keyValue() (txn.Key, []byte) { return r.Key, r.Value }
 
-// Read is what was read under a key or in a range, in the range's order.
+// Read is the result of reading a key or a range, in the range's order.
 type Read struct {
 	Range txn.Range
 	Rows  []Row
-	// Absent is the version that a row which is not there has: that of its deletion (store.Versioned.Newest), or 0.
-	// Whoever reads sets it; a store.Hash knows none.
+	// Absent is the version of an absent row: the version of its deletion (store.Versioned.Newest), or 0. The reader sets
+	// it; a store.Hash has no such versions.
 	Absent uint64
 }
 
@@ -67,8 +68,8 @@ func New(procs *txn.Registry, t *txn.Transaction, everywhere store.Reader, inter
 	return &Task{t: t, p: procs.Lookup(t.Proc), everywhere: everywhere, hinted: !interactive}
 }
 
-// Step runs the procedure as far as what was supplied allows, and returns what is needed to go on: nothing when it has
-// ended. What was returned must be supplied before the next step. The slice is valid until then.
+// Step runs the procedure as far as the supplied rows allow, and returns the rows that it needs to continue, or nothing
+// when it has finished. The returned needs must be supplied before the next step. The slice is valid until then.
 func (k *Task) Step() []Need {
 	k.needs = k.needs[:0]
 	if k.hinted {
@@ -101,8 +102,8 @@ func (k *Task) strays() bool {
 	return false
 }
 
-// hints asks for the reads that the footprint names, and makes room for these and for the writes: lists that grow row
-// by row are a sixth of what a transaction of ten rows allocates.
+// hints requests the reads that the footprint names, and allocates space for these and for the writes. Lists that grow
+// row by row are a sixth of the allocations of a transaction of ten rows.
 func (k *Task) hints() {
 	k.needs = slices.Grow(k.needs, len(k.t.Accesses)+len(k.t.Ranges))
 	k.reads = slices.Grow(k.reads, len(k.t.Accesses)+len(k.t.Ranges))
@@ -135,7 +136,7 @@ func (k *Task) need(r txn.Range) {
 	k.needs = append(k.needs, n)
 }
 
-// Supply gives the task what it needs. Reads may be supplied that it has not asked for.
+// Supply gives the task a read. The task need not have requested it.
 func (k *Task) Supply(r Read) {
 	if r.Range.Point() {
 		if k.points == nil && len(k.reads) >= few {
@@ -171,7 +172,7 @@ func (k *Task) find(r *txn.Range) *Read {
 	return nil
 }
 
-// miss asks for what is not here of a read that the procedure wants, and returns what it is to be told.
+// miss requests the missing part of a read, and returns the error for the procedure.
 func (k *Task) miss(wanted *txn.Range, all txn.Range) error {
 	if k.t.Exact && !k.t.Reads(wanted) {
 		k.stray = true
@@ -181,7 +182,7 @@ func (k *Task) miss(wanted *txn.Range, all txn.Range) error {
 	return missing{}
 }
 
-// missing is what a read returns that has to be fetched.
+// missing is the error of a read that must be fetched.
 type missing struct{}
 
 func (missing) Error() string { return "the row is not here yet" }
@@ -219,7 +220,7 @@ func found(r store.Record, there bool) ([]byte, error) {
 	return r.Value, nil
 }
 
-// GetAll implements txn.Ctx: what is missing of the rows is asked for at once.
+// GetAll implements txn.Ctx. It requests all missing rows in parallel.
 func (k *Task) GetAll(keys []txn.Key) ([][]byte, error) {
 	var err error
 	for _, key := range keys {
@@ -255,22 +256,23 @@ func (k *Task) Put(key txn.Key, value []byte) { k.writes.Put(key, value) }
 // Delete implements txn.Ctx.
 func (k *Task) Delete(key txn.Key) { k.writes.Delete(key) }
 
-// Result returns what the procedure returned once Step needs nothing; txn.ErrUndeclared of one whose exact footprint
-// has lied.
+// Result returns the procedure's result once Step needs nothing. It returns txn.ErrUndeclared if the exact footprint
+// was wrong.
 func (k *Task) Result() ([]byte, error) { return k.result, k.err }
 
-// Reads returns all that was supplied, in that order: what a run before the last one has wanted, too, and where ranges
-// overlap a row several times, in the versions that it had. An engine that validates reads validates them all.
+// Reads returns all supplied reads, in that order. They include reads that only an earlier run needed. Where ranges
+// overlap, they include a row several times, in the versions that it had. An engine that validates reads must validate
+// them all.
 func (k *Task) Reads() []Read { return k.reads }
 
-// Writes returns what is to be written.
+// Writes returns the transaction's writes.
 func (k *Task) Writes() *txn.WriteSet { return &k.writes }
 
 // Runs is the number of times that the procedure was run so far.
 func (k *Task) Runs() int { return k.runs }
 
-// Footprint returns all that was read and is to be written, beside what the transaction's own footprint names. It is
-// exact as long as nobody changes what was read.
+// Footprint returns all reads and writes, including the transaction's own footprint. It is exact as long as no
+// transaction changes the rows read.
 func (k *Task) Footprint() txn.Footprint {
 	f := txn.Footprint{Exact: true}
 	f.Accesses = append(f.Accesses, k.t.Accesses...)

@@ -39,10 +39,10 @@ func (m *Piece) String() string {
 	return fmt.Sprintf("bytes %d to %d of %d of state %d", m.At, m.At+uint64(len(m.Data)), m.Part.Size, m.ID)
 }
 
-// Ack says how many bytes of a state have come.
+// Ack reports the number of bytes of a state that have arrived.
 type Ack struct {
 	ID, Got uint64
-	// Damaged says that the state is not what was sent.
+	// Damaged reports that the received state differs from the sent state.
 	Damaged bool
 }
 

@@ -1,8 +1,9 @@
-// Package statetransfer brings a node's state to another one in pieces, so that what else the two have to say waits for
-// a piece at most, a slow link is not flooded, and a state that has changed on the way is not taken.
+// Package statetransfer transfers a node's state to another node in pieces. So other messages between the two wait for
+// a single piece at most, a slow link is not flooded, and a state that was damaged on the way is not accepted.
 //
-// Outgoing and Incoming are the two ends of a transfer, whoever carries its parts. Sender and Receiver carry them in
-// messages of their own, for engines whose replicas send their rows to new incarnations (protocol.Engine.Replaces).
+// Outgoing and Incoming are the two ends of a transfer, independent of the transport of its parts. Sender and Receiver
+// transport the parts in their own messages, for engines with replicas that send their rows to new incarnations
+// (protocol.Engine.Replaces).
 package statetransfer
 
 import (
@@ -11,18 +12,19 @@ import (
 )
 
 const (
-	// PieceBytes bounds a part, of which one is sent every Every: 200 Mbit/s at most.
+	// PieceBytes is the maximum size of a part. One part is sent per interval Every, so a transfer takes at most 200
+	// Mbit/s.
 	PieceBytes = 256 << 10
 	Every      = 10 * time.Millisecond
-	// Underway bounds the parts that the other end has not acknowledged.
+	// Underway is the maximum number of unacknowledged parts.
 	Underway = 8
-	// Patience is how long the other end may acknowledge nothing before a transfer is given up.
+	// Patience is the time without an acknowledgement after which a transfer is aborted.
 	Patience = 10 * time.Second
 )
 
 // Part is a part of a state.
 type Part struct {
-	// At is where in the state Data begins, and Size how long the state is, in bytes.
+	// At is the offset of Data in the state, and Size the size of the state, in bytes.
 	At, Size uint64
 	// Digest is the SHA-256 of the whole state.
 	Digest [sha256.Size]byte
@@ -43,13 +45,13 @@ func NewOutgoing(data []byte, now time.Duration) Outgoing {
 	return Outgoing{data: data, digest: sha256.Sum256(data), heard: now}
 }
 
-// Done reports whether the other end has acknowledged all.
+// Done reports whether the receiver has acknowledged the whole state.
 func (o *Outgoing) Done() bool { return o.answered && o.acked == len(o.data) }
 
-// Silent reports whether the other end has acknowledged nothing for Patience.
+// Silent reports whether the receiver has acknowledged nothing for Patience.
 func (o *Outgoing) Silent(now time.Duration) bool { return now-o.heard >= Patience }
 
-// Ready reports whether there is more to send, and not too much under way, in parts of so many bytes.
+// Ready reports whether there is more to send, and not too much in flight, with parts of limit bytes.
 func (o *Outgoing) Ready(limit int) bool {
 	return o.sent < len(o.data) && o.sent-o.acked < Underway*limit
 }
@@ -62,7 +64,7 @@ func (o *Outgoing) Next(limit int) Part {
 	return p
 }
 
-// Acknowledged takes the other end's word that it has got so many bytes. It returns false when so many were never sent.
+// Acknowledged records that the receiver has acknowledged got bytes. It returns false if fewer bytes were sent.
 func (o *Outgoing) Acknowledged(got uint64, now time.Duration) bool {
 	if got > uint64(o.sent) {
 		return false
@@ -71,26 +73,27 @@ func (o *Outgoing) Acknowledged(got uint64, now time.Duration) bool {
 	return true
 }
 
-// Verdict is what has come of a part.
+// Verdict is the result of adding a part.
 type Verdict uint8
 
 const (
-	// Ignored: the part is not the next one, but of a transfer that was given up.
+	// Ignored: the part is not the next one, but belongs to an aborted transfer.
 	Ignored Verdict = iota
 	// Kept: more parts are to come.
 	Kept
 	// Whole: the state is complete.
 	Whole
-	// Damaged: the state is complete, and not what was sent.
+	// Damaged: the state is complete, but differs from the sent state.
 	Damaged
 )
 
-// Incoming is what has come of a state.
+// Incoming is the received part of a state.
 type Incoming struct {
 	data []byte
 }
 
-// Add takes a part; the first one begins anew. The caller makes sure that parts of one transfer come together.
+// Add adds a part; a state's first part starts a new transfer. The caller ensures that the parts of one transfer are
+// not mixed with others.
 func (i *Incoming) Add(p Part) Verdict {
 	if p.At == 0 {
 		i.data = nil
@@ -108,10 +111,10 @@ func (i *Incoming) Add(p Part) Verdict {
 	return Whole
 }
 
-// Got is how many bytes have come.
+// Got returns the number of bytes received.
 func (i *Incoming) Got() uint64 { return uint64(len(i.data)) }
 
-// Take returns what has come, and forgets it.
+// Take returns the received bytes and discards its own reference to them.
 func (i *Incoming) Take() []byte {
 	data := i.data
 	i.data = nil

@@ -18,7 +18,7 @@ func AppendRows(b []byte, rows []store.Row) []byte {
 	return b
 }
 
-// ReadRows reads what AppendRows has appended. Values are parts of what is read.
+// ReadRows reads rows that AppendRows has appended. Values share memory with the input.
 func ReadRows(r *codec.Reader) (rows []store.Row) {
 	for range r.Count(minRow) {
 		row := store.Row{Key: r.Key()}

@@ -10,7 +10,7 @@ import (
 
 var smallPieces = buggify.New("statetransfer.small-pieces", "A state is sent in pieces of 16 bytes")
 
-// Sender sends states to other nodes, one to each at most.
+// Sender sends states to other nodes, at most one state at a time to each.
 type Sender struct {
 	env    protocol.Env
 	timer  protocol.Timer
@@ -18,7 +18,7 @@ type Sender struct {
 	states []*state
 }
 
-// state is one on its way.
+// state is a state in flight.
 type state struct {
 	to geo.NodeID
 	id uint64
@@ -31,8 +31,8 @@ func NewSender(env protocol.Env, timerKind uint8) *Sender {
 	return &Sender{env: env, timer: protocol.Timer{Kind: timerKind}}
 }
 
-// Send begins to send a state, under a name that the receiver is told with it, and keeps a reference into data. One
-// that is under way to the same node is given up.
+// Send starts to send a state under the name id, which the receiver gets with it, and keeps a reference to data. It
+// aborts an earlier transfer to the same node.
 func (s *Sender) Send(to geo.NodeID, id uint64, data []byte) {
 	s.Cancel(to)
 	o := &state{to, id, NewOutgoing(data, s.env.Now())}
@@ -41,7 +41,7 @@ func (s *Sender) Send(to geo.NodeID, id uint64, data []byte) {
 	s.later()
 }
 
-// Cancel gives up what is under way to a node.
+// Cancel aborts the transfer to a node.
 func (s *Sender) Cancel(to geo.NodeID) {
 	s.states = slices.DeleteFunc(s.states, func(o *state) bool { return o.to == to })
 }
@@ -59,7 +59,7 @@ func (s *Sender) Idle() bool { return len(s.states) == 0 }
 func (s *Sender) Receive(from geo.NodeID, m *Ack) {
 	i := slices.IndexFunc(s.states, func(o *state) bool { return o.to == from && o.id == m.ID })
 	if i < 0 {
-		return // of one that was given up
+		return // of an aborted transfer
 	}
 	if m.Damaged || !s.states[i].Acknowledged(m.Got, s.env.Now()) || s.states[i].Done() {
 		s.Cancel(from)
@@ -94,15 +94,15 @@ func (s *Sender) later() {
 	}
 }
 
-// Receiver takes states from other nodes, one at a time: the first piece of another one makes it forget what it has.
+// Receiver receives states from other nodes, one at a time: the first piece of another state discards the current one.
 type Receiver struct {
 	from geo.NodeID
 	id   uint64
 	Incoming
 }
 
-// Receive takes a piece and answers it. It returns the state's name and the state when all of it is there, and as it
-// was sent.
+// Receive handles a piece and answers it. It returns the state's name and the state when all pieces have arrived
+// undamaged.
 func (r *Receiver) Receive(env protocol.Env, from geo.NodeID, m *Piece) (id uint64, data []byte, whole bool) {
 	if m.At == 0 {
 		r.from, r.id = from, m.ID

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// end is the world of one end: a clock, what it has sent, and the timer that it has asked for.
+// end is the environment of a sender or receiver: a clock, the sent messages, and the requested timer.
 type end struct {
 	protocol.Env
 	now    time.Duration
@@ -60,7 +60,7 @@ func newPair() *pair {
 	return p
 }
 
-// deliver hands on what the sender has sent, and the answers if they are to come.
+// deliver delivers the sender's messages, and the answers if answers is set.
 func (p *pair) deliver(answers bool) {
 	for _, m := range p.from.take() {
 		if id, data, whole := p.receiver.Receive(&p.to, 0, m.(*Piece)); whole {
@@ -75,7 +75,7 @@ func (p *pair) deliver(answers bool) {
 	}
 }
 
-// tick fires the sender's timer, if it has asked for one.
+// tick fires the sender's timer, if it has requested one.
 func (p *pair) tick(d time.Duration) {
 	p.from.now += d
 	if p.from.timers > 0 {
@@ -130,7 +130,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// What is not what was sent is not taken, and given up.
+// A state that differs from the sent state is not accepted, and its transfer is aborted.
 func TestDamage(t *testing.T) {
 	p := newPair()
 	p.sender.Send(1, 9, random(2*PieceBytes))
@@ -149,7 +149,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A second state takes the place of the first; what comes of the first is not taken for it, nor are answers to it.
+// A second state replaces the first. Pieces of the first state, and answers to them, do not count for the second.
 func TestAnotherState(t *testing.T) {
 	p := newPair()
 	p.sender.Send(1, 9, random(3*PieceBytes))
@@ -210,7 +210,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// Rows come back as they were, without their versions. What is no row is refused.
+// Decoded rows equal the encoded ones, without their versions. Input that is no row is refused.
 func TestRows(t *testing.T) {
 	rows := []store.Row{
 		{Key: simload.Key(3), Record: store.Record{Value: []byte("three"), Writer: txn.MakeID(2, 9)}},

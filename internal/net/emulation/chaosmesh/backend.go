@@ -17,17 +17,18 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// MaxLinks is how many different links can leave a region: the kernel's prio qdisc has 16 bands, of which Chaos Mesh
-// needs 3 for everything else.
+// MaxLinks is the number of different links that can leave a region: the kernel's prio qdisc has 16 bands, of which
+// Chaos Mesh needs 3 for everything else.
 const MaxLinks = 13
 
 // LabelSource is the label, on a NetworkChaos, of the region that sends.
 const LabelSource = "geobench.dev/source-region"
 
-// Patience is how long an object may take to go away before it is forced to, and again before its finalizers are taken.
+// Patience is the timeout for an object's deletion before it is forced, and then again before its finalizers are
+// removed.
 const Patience = 30 * time.Second
 
-// Backend emulates a network by one NetworkChaos per region and distinct link that leaves it.
+// Backend emulates a network with one NetworkChaos per region and distinct link that leaves it.
 type Backend struct {
 	Cluster emulation.Cluster
 	// Labels are put on every object, and find them again.
@@ -35,7 +36,7 @@ type Backend struct {
 	// PodLabels and RegionLabel find the pods of the network.
 	PodLabels   map[string]string
 	RegionLabel string
-	// Ceiling is that of every object: see Meta.
+	// Ceiling is the ceiling of every object: see Meta.
 	Ceiling time.Duration
 	Now     func() time.Time
 }
@@ -66,7 +67,7 @@ func groups(n *emulation.Network, from int) []group {
 	return out
 }
 
-// Check refuses a region with more different links than Chaos Mesh can tell apart.
+// Check refuses a region with more different links than Chaos Mesh can distinguish.
 func (b *Backend) Check(n *emulation.Network) error {
 	for from, region := range n.Regions {
 		different := map[emulation.Link]bool{}
@@ -114,8 +115,8 @@ func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 		}
 	}
 	for i, c := range n.Cuts {
-		// Both directions in one object take Chaos Mesh half the time. Those of two faults begin and end by themselves: an
-		// object that took the place of another would leave a gap.
+		// One object for both directions takes Chaos Mesh half the time. The cuts of two faults start and stop independently:
+		// replacing one object by another would leave a gap.
 		from, to := sorted(c.From), sorted(c.To)
 		back := slices.IndexFunc(n.Cuts, func(o emulation.Cut) bool {
 			return o.By != "" && o.By == c.By && slices.Equal(sorted(o.From), to) && slices.Equal(sorted(o.To), from)
@@ -153,8 +154,8 @@ func (b *Backend) set() *Set {
 
 func source(o *unstructured.Unstructured) string { return o.GetLabels()[LabelSource] }
 
-// Ensure deletes what should not be there, waits until it is gone, and makes what is missing. It makes nothing before
-// all pods run: an empty choice is never made again.
+// Ensure deletes unwanted objects, waits until they are gone, and creates the missing ones. It creates nothing before
+// all pods run, because Chaos Mesh never repeats a selection that was empty.
 func (b *Backend) Ensure(ctx context.Context, n *emulation.Network) error {
 	hold := slices.ContainsFunc(n.Pods, func(p emulation.Pod) bool { return !p.Running })
 	err := b.set().Ensure(ctx, n.Namespace, b.Objects(n), source, hold)
@@ -164,7 +165,7 @@ func (b *Backend) Ensure(ctx context.Context, n *emulation.Network) error {
 	return err
 }
 
-// Observe says whether every object is there and injected into every pod that it chose.
+// Observe reports whether every object exists and is injected into every pod that it selected.
 func (b *Backend) Observe(ctx context.Context, n *emulation.Network) (emulation.State, error) {
 	objects := b.Objects(n)
 	flaws, err := b.set().Flaws(ctx, n.Namespace, objects)
@@ -188,7 +189,7 @@ func (b *Backend) Observe(ctx context.Context, n *emulation.Network) (emulation.
 	return state, nil
 }
 
-// Release deletes every object of the network, forcing those that do not go.
+// Release deletes every object of the network, and forces the deletion of objects that remain.
 func (b *Backend) Release(ctx context.Context, n *emulation.Network) (bool, error) {
 	return b.set().Release(ctx, n.Namespace)
 }

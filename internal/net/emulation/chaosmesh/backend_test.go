@@ -21,7 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// fakeCluster keeps NetworkChaos objects. Deleted ones stay until released, as finalizers make them.
+// fakeCluster keeps NetworkChaos objects. Deleted objects remain until released, as if they had finalizers.
 type fakeCluster struct {
 	objects map[string]*unstructured.Unstructured
 	now     time.Time
@@ -76,7 +76,7 @@ func (f *fakeCluster) Patch(_ context.Context, o emulation.Object, patch []byte)
 	return nil
 }
 
-// chaosMesh plays Chaos Mesh: it injects what is there and lets go of what is deleted.
+// chaosMesh simulates Chaos Mesh: it injects existing objects and releases deleted ones.
 func (f *fakeCluster) chaosMesh(t *testing.T) {
 	t.Helper()
 	for name, o := range f.objects {
@@ -147,7 +147,8 @@ func TestLifeOfANetwork(t *testing.T) {
 	ensure()
 	logged()
 
-	// A pod is replaced: all objects that chose the old one are made anew, and none before the old ones are gone.
+	// A pod is replaced: all objects that selected the old pod are created again, and none before the old objects are
+	// gone.
 	n.Pods[0].UID = "u-a2"
 	ensure()
 	logged("delete a", "delete b", "delete c")
@@ -214,7 +215,7 @@ func TestAtMostThirteenLinks(t *testing.T) {
 	}
 }
 
-// What a fault cuts in both directions is one object. What two faults cut in one direction each are two.
+// A fault that cuts both directions needs one object. Two faults that cut one direction each need two.
 func TestCuts(t *testing.T) {
 	b := &Backend{}
 	cut := func(by, from, to string) emulation.Cut {

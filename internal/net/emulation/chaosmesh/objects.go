@@ -1,13 +1,13 @@
 // Package chaosmesh emulates networks and injects faults with Chaos Mesh (chaos-mesh.org, v1alpha1).
 //
-// The objects are built here as unstructured ones: the module with their types has no versions and brings in a lot.
-// What they must look like is held by a contract test against the CRDs and the webhooks of that module, in
-// hack/chaosmesh. The traps that the builders walk around:
+// The objects are built here as unstructured objects: the module with their types has no versions and many
+// dependencies. A contract test in hack/chaosmesh checks their form against the CRDs and the webhooks of that module.
+// The builders avoid these traps:
 //
 //   - At most 13 delayed destinations per pod: Chaos Mesh makes a prio qdisc with 3 bands and one more per rule, and the
 //     kernel knows 16. So destinations with the same link share an object.
-//   - Rules that overlap do not add up; a random one wins. So a pair of regions is in one object only, and a fault on a
-//     pair is merged into its link (delay) or is a rule of another kind (partition).
+//   - Overlapping rules do not add up; a random rule wins. So a pair of regions is in a single object. A fault on a
+//     pair is merged into the pair's link (delay) or is a rule of another kind (partition).
 //   - Names become ipset names, cut to 27 characters without the namespace. So they are short and made from a UID.
 //   - Durations of fractions ("0.5ms") are dropped silently. So they are whole microseconds.
 //   - A spec never changes. So a change is deletion, waiting, and creation.
@@ -51,14 +51,14 @@ type Meta struct {
 	Ceiling time.Duration
 }
 
-// Pods says which pods of a namespace: those with all Labels and, where Regions are given, in one of them; or those
-// Named.
+// Pods selects pods of a namespace: either the Named pods, or the pods with all Labels and, if Regions is set, in any
+// of Regions.
 type Pods struct {
 	Namespace   string
 	Labels      map[string]string
 	RegionLabel string
 	Regions     []string
-	// Named lists pods by name; the rest is ignored then.
+	// Named lists pods by name; if it is set, Labels and Regions are ignored.
 	Named []string
 }
 
@@ -106,11 +106,11 @@ func specOn(pods Pods, containers []string) map[string]any {
 	return s
 }
 
-// Delay builds the netem rule for what the from pods send to the to pods: delay, jitter, loss and rate of the link in
-// one object. A link that is cut loses everything.
+// Delay builds the netem rule for packets from the from pods to the to pods: delay, jitter, loss and rate of the link
+// in a single object. A link that is cut loses every packet.
 //
-// netem draws the delay uniformly from delay +- jitter, whose standard deviation is jitter / sqrt(3); Link.Jitter is a
-// standard deviation.
+// netem draws the delay uniformly from delay +- jitter, which has the standard deviation jitter / sqrt(3). Link.Jitter
+// is a standard deviation.
 func Delay(m Meta, from, to Pods, l emulation.Link) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "netem"
@@ -133,8 +133,8 @@ func Delay(m Meta, from, to Pods, l emulation.Link) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// Partition builds the cut between two sets of pods, of what from sends or of both directions. The rules are those of
-// iptables: kernels without netem can do it.
+// Partition builds the cut between two sets of pods, in the direction from from to to or in both directions. It uses
+// iptables rules, so it works on kernels without netem.
 func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "partition"
@@ -146,10 +146,10 @@ func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// Bandwidth builds the limit of what each of the from pods sends to the to pods together, in 10^6 bits per second, by a
-// token bucket, which hangs below a prio qdisc: kernels without prio cannot do it. The zero Pods as to stand for
-// everybody; that takes no more than the qdisc tbf. It must not meet a Delay on the same pair; there, the rate belongs
-// into the link.
+// Bandwidth limits the rate at which each of the from pods sends to all of the to pods together, in 10^6 bits per
+// second. The limit is a token bucket below a prio qdisc, so kernels without prio do not support it. The zero Pods as
+// to stands for all destinations; then the qdisc tbf is enough. Do not combine Bandwidth with a Delay on the same pair:
+// there, set the rate in the link.
 func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "bandwidth"
@@ -157,8 +157,8 @@ func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	if to.Namespace != "" {
 		s["target"] = specOn(to, nil)
 	}
-	// The bucket holds what the rate sends in 4 ms, the queue what it sends in 50 ms; neither less than two whole packets
-	// of generic segmentation offload.
+	// The bucket holds 4 ms of the rate, the queue 50 ms. Each holds at least two whole packets of generic segmentation
+	// offload.
 	const least = 2 * 65536
 	perMs := mbps * 1000 / 8
 	s["bandwidth"] = map[string]any{
@@ -183,8 +183,8 @@ func ContainerKill(m Meta, pods Pods, containers ...string) *unstructured.Unstru
 	return object(m, PodChaos, s)
 }
 
-// PodFailure builds a shutdown that lasts as long as the object: the images of the pods' containers are replaced by one
-// that does nothing.
+// PodFailure builds a shutdown that lasts as long as the object exists: the images of the pods' containers are replaced
+// by an image that does nothing.
 func PodFailure(m Meta, pods Pods) *unstructured.Unstructured {
 	s := specOn(pods, nil)
 	s["action"] = "pod-failure"
@@ -205,8 +205,8 @@ func StressMemory(m Meta, pods Pods, bytes int64, containers ...string) *unstruc
 	return object(m, StressChaos, s)
 }
 
-// StressDisk builds reads or writes by stress-ng, as fast as they go, in the pods' control groups and on the disk that
-// holds the daemon's temporary files.
+// StressDisk builds reads or writes by stress-ng, at full speed, in the pods' control groups and on the disk that holds
+// the daemon's temporary files.
 //
 // They are options of a CPU stressor without a load: with nothing but stressngStressors Chaos Mesh's controller panics,
 // and with both it forgets them.

@@ -26,13 +26,14 @@ type Set struct {
 	// Labels are put on every object, and find them again.
 	Labels map[string]string
 	Now    func() time.Time
-	// Abandon, where it is set, is told before an object is forced away which pods it may still hold, for then nobody
-	// takes its rules, processes and clocks from them: they should be replaced, unless they are younger than before.
+	// Abandon, if set, is called before an object is forced away, with the pods that the object may still affect. Nothing
+	// else removes its rules, processes and clocks from these pods, so they should be replaced unless they started after
+	// before.
 	Abandon func(ctx context.Context, namespace string, pods []string, before time.Time) error
 }
 
-// List reads the objects. It fails with ErrNotInstalled where the API server does not know a kind, and returns those of
-// the others.
+// List reads the objects. If the API server does not know a kind, List returns ErrNotInstalled along with the objects
+// of the other kinds.
 func (s *Set) List(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
 	var out []unstructured.Unstructured
 	var missing error
@@ -54,8 +55,9 @@ func (s *Set) List(ctx context.Context, namespace string) ([]unstructured.Unstru
 
 func key(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }
 
-// Ensure deletes what should not be there, waits until it is gone, since overlapping rules do not add up, and makes
-// what is missing: an object whose group is leaving waits. With hold, nothing is made.
+// Ensure deletes unwanted objects, waits until they are gone, since overlapping rules do not add up, and creates the
+// missing objects. An object waits while its group has objects that are being deleted. With hold, Ensure creates
+// nothing.
 func (s *Set) Ensure(ctx context.Context, namespace string, desired []*unstructured.Unstructured, group func(*unstructured.Unstructured) string, hold bool) error {
 	existing, err := s.List(ctx, namespace)
 	if err != nil {
@@ -92,7 +94,7 @@ func (s *Set) Ensure(ctx context.Context, namespace string, desired []*unstructu
 	return nil
 }
 
-// A Flaw is what is wrong with an object of a Set.
+// A Flaw is a defect of an object of a Set.
 type Flaw struct {
 	Object  *unstructured.Unstructured
 	Problem string
@@ -100,8 +102,8 @@ type Flaw struct {
 	Leaving bool
 }
 
-// Flaws says of each desired object that is not injected into every pod that it chose why, and names those that should
-// not be there.
+// Flaws returns the reason for each desired object that is not injected into every pod that it selected. It also names
+// the objects that should not exist.
 func (s *Set) Flaws(ctx context.Context, namespace string, desired []*unstructured.Unstructured) ([]Flaw, error) {
 	existing, err := s.List(ctx, namespace)
 	if err != nil {
@@ -132,8 +134,8 @@ func (s *Set) Flaws(ctx context.Context, namespace string, desired []*unstructur
 	return out, nil
 }
 
-// remove deletes an object, and forces it when that takes too long: first by Chaos Mesh's own annotation, then by
-// taking its finalizers, which is the only thing that helps where the kernel cannot undo what it never did.
+// remove deletes an object, and forces the deletion when it takes too long. It first sets Chaos Mesh's own annotation,
+// then removes the finalizers: nothing else helps where the kernel cannot undo a change that it never made.
 func (s *Set) remove(ctx context.Context, o *unstructured.Unstructured) error {
 	since := o.GetDeletionTimestamp()
 	if since == nil {
@@ -181,8 +183,8 @@ func held(o *unstructured.Unstructured) []string {
 	return pods
 }
 
-// Release deletes every object, forcing those that do not go; done once nothing is left. An *emulation.StuckError says
-// that something does not go. Where Chaos Mesh is not installed, nothing is left.
+// Release deletes every object, and forces the deletion of objects that remain. It reports done once no object is left,
+// as when Chaos Mesh is not installed. An *emulation.StuckError names an object that cannot be deleted.
 func (s *Set) Release(ctx context.Context, namespace string) (done bool, err error) {
 	existing, err := s.List(ctx, namespace)
 	if err != nil && !errors.Is(err, ErrNotInstalled) {

@@ -21,20 +21,20 @@ type Status struct {
 	Records []Record
 }
 
-// Record is what happened to one pod or container: namespace/pod or namespace/pod/container.
+// Record is the status of one pod or container: namespace/pod or namespace/pod/container.
 type Record struct {
 	ID string
-	// Injected says whether it is injected now.
+	// Injected reports whether the object is injected there now.
 	Injected bool
 	// Released says that nothing is left in it, or nothing was ever tried.
 	Released bool
-	// InjectedAt and RecoveredAt are when that last succeeded; zero when it did not.
+	// InjectedAt and RecoveredAt are the times of the last successful injection and recovery; zero if there was none.
 	InjectedAt, RecoveredAt time.Time
 	// Failure is the last message about a failure, empty when the last attempt succeeded.
 	Failure string
 }
 
-// ReadStatus reads an object's status. What is not there yet is false.
+// ReadStatus reads an object's status. Missing fields are false.
 func ReadStatus(u *unstructured.Unstructured) Status {
 	var s Status
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
@@ -76,7 +76,7 @@ func ReadStatus(u *unstructured.Unstructured) Status {
 	return s
 }
 
-// Problem says why an object is not injected everywhere; empty when it is.
+// Problem returns the reason why an object is not injected everywhere, or an empty string if it is.
 func (s Status) Problem() string {
 	for _, r := range s.Records {
 		if r.Failure != "" {

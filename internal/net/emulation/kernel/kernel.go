@@ -1,5 +1,5 @@
-// Package kernel finds out what a Linux kernel can do to packets by making it do so, in the network namespace of the
-// process that asks. It needs CAP_NET_ADMIN there.
+// Package kernel tests which packet operations a Linux kernel supports, by trying them in the network namespace of the
+// calling process. It needs CAP_NET_ADMIN there.
 package kernel
 
 import (
@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Answer is what a probe found.
+// Answer is the result of a probe.
 type Answer struct {
 	// Missing names each queueing discipline that the kernel has not, with the kernel's words.
 	Missing map[string]string `json:"missing,omitempty"`
-	// Error says why nothing could be found out; empty when it could.
+	// Error is the reason why the probe failed, or empty if it succeeded.
 	Error string `json:"error,omitempty"`
 }
 
-// What Chaos Mesh makes of queueing disciplines: packets to some addresses are told apart by a prio, and what happens
-// to them hangs below it.
+// These are the queueing disciplines that Chaos Mesh uses: a prio selects the packets to some addresses, and a
+// discipline below it treats them.
 var (
 	// Delay is what delays, losses and rates of links take.
 	Delay = []string{"netem", "prio"}
-	// Bandwidth is what a rate alone takes.
+	// Bandwidth lists the disciplines that a rate alone needs.
 	Bandwidth = []string{"prio", "tbf"}
 )
 
@@ -147,7 +147,7 @@ func attribute(b []byte, kind uint16, value []byte) []byte {
 	return b
 }
 
-// ask sends a request and returns what the kernel says.
+// ask sends a request and returns the kernel's answer.
 func ask(fd int, request []byte) error {
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The probe must agree with tc, in a network namespace of its own.
+// The probe must agree with tc, in a separate network namespace.
 func TestProbeAgreesWithTC(t *testing.T) {
 	if _, err := exec.LookPath("tc"); err != nil {
 		t.Skip("tc is not installed")
