@@ -1,17 +1,17 @@
-// Package checkpoint writes what a replica is made of, and reads it into a new one, which goes on as the first would
-// have: so a node need not keep its inputs since the beginning.
+// Package checkpoint writes the state of a replica, and reads it into a new replica, which continues as the first would
+// have. So a node need not keep all its inputs since its start.
 //
-// A replica is a graph of Go values in memory. Two kinds are told apart by a fresh replica, one that Engine.New has
-// just made of the same Config. Whatever hangs on it by fields, elements and pointers is there again wherever New is
-// called: these objects, the wired ones, are filled in place, so that what New has made of them and cannot be written,
-// such as a callback, stays valid. Everything else is data: it is written with the identities of its objects, and is
-// made anew.
+// A replica is a graph of Go values in memory. A fresh replica, which Engine.New has just created from the same Config,
+// distinguishes two kinds. Objects that a fresh replica reaches through fields, elements and pointers exist again
+// wherever New is called. These objects, the wired ones, are filled in place. So values that New has created and that
+// cannot be written, such as callbacks, stay valid. Everything else is data: it is written with the identities of its
+// objects, and allocated again when it is read.
 //
-// What belongs to a replica's world, such as its topology, is named by its place in World. Data holds no functions,
-// channels or locks, and no pointers into the middle of something else; a value in an interface is of a registered
-// type, a message, or one of the world. Append says which field breaks that. A field with the tag `checkpoint:"-"` is
-// not written: it holds nothing that outlives a step of its replica. A type that is not made of data, since it comes
-// from elsewhere, writes and reads itself: see Saver.
+// Objects of a replica's environment, such as its topology, are named by their position in World. Data holds no
+// functions, channels or locks, and no pointers into the middle of another object. A value in an interface is of a
+// registered type, a message, or an object of World. Append names the field that violates this. A field with the tag
+// `checkpoint:"-"` is not written: it holds nothing that outlives a step of its replica. A foreign type that does not
+// consist of data writes and reads itself: see Saver.
 package checkpoint
 
 import (
@@ -31,8 +31,8 @@ import (
 
 // World is what replicas refer to and do not own.
 type World struct {
-	// Objects are pointers, and other values that can be compared: the same ones, in the same order, whenever a replica is
-	// written or read.
+	// Objects holds pointers and other comparable values: the same ones, in the same order, whenever a replica is written
+	// or read.
 	Objects []any
 	// Decode reads a message, as Engine.Decode does.
 	Decode func(kind uint8, body []byte) (protocol.Message, error)
@@ -40,7 +40,7 @@ type World struct {
 	Strict bool
 }
 
-// Saver is a type that writes and reads itself. LoadState is called on a wired object, or on a new one where it is
+// Saver is a type that writes and reads itself. LoadState is called on a wired object, or on a new object if it is
 // data.
 type Saver interface {
 	SaveState(b []byte) ([]byte, error)
@@ -66,13 +66,13 @@ func Register[T any]() struct{} {
 // id numbers an object, from 1.
 type id = uint64
 
-// object is one that pointers refer to: those of one address and different types are different ones.
+// object identifies an object that pointers refer to: values of different types at one address are different objects.
 type object struct {
 	at   unsafe.Pointer
 	elem reflect.Type
 }
 
-// written is an object whose contents are to be written. fresh is its counterpart, nil for data.
+// written is an object to be written. fresh is its counterpart, nil for data.
 type written struct {
 	object
 	fresh unsafe.Pointer
@@ -84,8 +84,8 @@ type saver struct {
 	ids     map[object]id
 	objects []written
 	err     error
-	path    []string // of what is being written, for errors
-	// spans are what was written, if pointers into it are looked for.
+	path    []string // of the value being written, for errors
+	// spans holds the memory that was written, if Append checks for pointers into it.
 	spans  []span
 	strict bool
 }
@@ -94,16 +94,17 @@ type saver struct {
 type span struct {
 	from, to uintptr
 	of       reflect.Type
-	// fresh is where its counterpart in the fresh replica is, which reading fills in place; 0 for what reading makes anew.
+	// fresh is the address of the counterpart in the fresh replica, which reading fills in place; 0 for data, which
+	// reading allocates.
 	fresh uintptr
-	// slice is where the slice itself is, whose elements these are; 0 for an object. It may be written twice, as a part of
-	// an object that reading fills in place, and of another one that is a part of that.
+	// slice is the address of the slice header of these elements; 0 for an object. The slice may be written twice: as a
+	// part of an object that reading fills in place, and of another object that is a part of the first.
 	slice uintptr
-	// plain says that it is the memory of a slice whose elements hold no pointers.
+	// plain means that it is the memory of a slice with elements that hold no pointers.
 	plain bool
 }
 
-// loaded is an object whose contents are to be read.
+// loaded is an object to be read.
 type loaded struct {
 	object
 	wired bool
@@ -116,8 +117,8 @@ type loader struct {
 	err     error
 }
 
-// Append appends the state of a replica, or of another thing that pointers lead to. fresh is another one, made of the
-// same Config, that has seen nothing; it may be used again.
+// Append appends the state of a replica, or of another value that pointers lead to. fresh is an unused replica that was
+// created from the same Config; it may be used again.
 func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	s := &saver{b: b, strict: w.Strict, world: map[any]int{}, ids: map[object]id{}}
 	for i, o := range w.Objects {
@@ -194,11 +195,11 @@ func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 	}
 }
 
-// overlap fails where an object is a part of something else: it would be written twice, and a pointer to it would lead
-// to a copy of its own after reading. Slices of plain data may share memory, as long as no pointer leads there.
+// overlap fails where an object is a part of another object: it would be written twice, and a pointer to it would lead
+// to a separate copy after reading. Slices of plain data may share memory, as long as no pointer leads there.
 func (s *saver) overlap() {
 	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
-	var widest, widestOther span // of all, and of those that are not plain
+	var widest, widestOther span // of all spans, and of the spans that are not plain
 	for _, p := range s.spans {
 		in := widest
 		if p.plain {
@@ -207,7 +208,7 @@ func (s *saver) overlap() {
 		if p.from < in.to && !p.within(in) {
 			s.path = nil
 			inner, outer := p, in
-			if p.plain && p.from == in.from && p.to == in.to { // a slice of one element, and a pointer to that
+			if p.plain && p.from == in.from && p.to == in.to { // a slice of one element, and a pointer to that element
 				inner, outer = in, p
 			}
 			s.fail("a pointer to a %v is into the middle of %s", inner.of, outer.what())
@@ -221,8 +222,8 @@ func (s *saver) overlap() {
 	}
 }
 
-// within reports whether both are the elements of one slice, or reading fills both in place, and one has the same place
-// within the other as its counterpart has.
+// within reports whether both are the elements of one slice. It also holds if reading fills both in place, and p has
+// the same offset within outer as p's counterpart has within outer's.
 func (p span) within(outer span) bool {
 	return p.slice != 0 && p.slice == outer.slice || p.fresh != 0 && outer.fresh != 0 && p.from-outer.from == p.fresh-outer.fresh
 }
@@ -263,8 +264,8 @@ func (l *loader) bits() []bool {
 	return bits
 }
 
-// wiring walks through the objects that hang on a fresh replica. With a saver it finds their counterparts, and notes in
-// bits which have one; with a loader bits tell.
+// wiring walks through the objects that a fresh replica reaches. With a saver it finds their counterparts, and records
+// in bits which objects have one; with a loader it reads this from bits.
 type wiring struct {
 	s    *saver
 	l    *loader
@@ -303,7 +304,7 @@ func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
 	}
 }
 
-// world reports whether a pointer is to an object of the world.
+// world reports whether a pointer is to an object of World.
 func (w *wiring) world(elem reflect.Type, at unsafe.Pointer) bool {
 	p := reflect.NewAt(elem, at).Interface()
 	if w.s != nil {
@@ -313,7 +314,7 @@ func (w *wiring) world(elem reflect.Type, at unsafe.Pointer) bool {
 	return slices.Contains(w.l.w.Objects, any(p))
 }
 
-// follow walks through what was found, and what that leads to.
+// follow walks through the objects found, and all objects that these lead to.
 func (w *wiring) follow() {
 	for i := 0; i < len(w.next); i++ {
 		n := w.next[i]

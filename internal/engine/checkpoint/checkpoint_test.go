@@ -18,7 +18,7 @@ import (
 // machine has everything that replicas are made of.
 type machine struct {
 	callback func() string // wired
-	topology *topology     // of the world
+	topology *topology     // an object of World
 	env      any           // wired, and not registered
 	log      *log          // wired
 	parts    [2]part       // wired
@@ -152,8 +152,9 @@ func write(t testing.TB, m *machine) []byte {
 	return b[5:]
 }
 
-// A machine that was read has what the first one had: the same values, its own objects where that one had its own, one
-// where that one had one, and what belongs to the world. What New has wired is still wired.
+// A machine that was read has the same values as the first one. It has separate objects where the first had separate
+// objects, a shared object where the first had a shared one, and the objects of World. The objects that New has wired
+// are still wired.
 func TestRoundTrip(t *testing.T) {
 	was := used()
 	b := write(t, was)
@@ -191,7 +192,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Two wired places that lead to one object do so again, to the first of the two that were made.
+// Two wired places that lead to a single object do so again, to the first of the two objects that New created.
 func TestOneObjectInTwoPlaces(t *testing.T) {
 	was := used()
 	was.replaced = was.log
@@ -308,7 +309,7 @@ func middle() *inner {
 	return i
 }
 
-// What a program with other fields has written is refused.
+// Output of a program with other fields is refused.
 func TestLayouts(t *testing.T) {
 	type before struct{ First, Second int }
 	type after struct{ Second, First int }

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// plan says how values of a type are written and read.
+// plan describes how values of a type are written and read.
 type plan struct {
 	// wires says that pointers, functions or interfaces may hang on a value.
 	wires bool
@@ -21,7 +21,7 @@ type plan struct {
 	empty bool
 	// save writes a value. fresh is its counterpart in a fresh replica, nil for data.
 	save func(s *saver, at, fresh unsafe.Pointer)
-	// load reads a value, over the one that is there: one of a fresh replica if wired, a zero value otherwise.
+	// load reads a value over the existing value: the value of a fresh replica if wired is set, a zero value otherwise.
 	load func(l *loader, at unsafe.Pointer, wired bool)
 }
 
@@ -122,7 +122,7 @@ func (p *plan) make(t reflect.Type) plan {
 	}
 }
 
-// ownPlan is that of a type that writes and reads itself.
+// ownPlan returns the plan of a type that writes and reads itself.
 func ownPlan(t reflect.Type) plan {
 	return plan{
 		save: func(s *saver, at, _ unsafe.Pointer) {
@@ -145,7 +145,7 @@ func ownPlan(t reflect.Type) plan {
 	}
 }
 
-// protoPlan is that of protocol buffers, which are more than their fields.
+// protoPlan returns the plan of protocol buffers, which are more than their fields.
 func protoPlan(t reflect.Type) plan {
 	return plan{
 		save: func(s *saver, at, _ unsafe.Pointer) {
@@ -222,7 +222,7 @@ func arrayPlan(t reflect.Type) plan {
 	}
 }
 
-// slicePlan writes what a slice shows, and no spare capacity. nil is not the same as empty.
+// slicePlan writes the elements of a slice, but no spare capacity. nil and empty slices are distinguished.
 func slicePlan(t reflect.Type) plan {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return plan{
@@ -291,7 +291,7 @@ func slicePlan(t reflect.Type) plan {
 	}
 }
 
-// present is how many elements something has, where nil is none.
+// present encodes a number of elements, or that there is no value (none).
 func present(none bool, n int) uint64 {
 	if none {
 		return 0
@@ -299,10 +299,10 @@ func present(none bool, n int) uint64 {
 	return uint64(n) + 1
 }
 
-// maxEmpty bounds what is made for elements that take no bytes.
+// maxEmpty bounds the number of elements that are allocated when elements take no bytes.
 const maxEmpty = 1 << 20
 
-// count reads what present has made, of elements that take no bytes or one at least.
+// count decodes the output of present. Elements take at least one byte, or none if empty is set.
 func (l *loader) count(empty bool) (n int, is bool) {
 	most := uint64(l.r.Len())
 	if empty {
@@ -354,8 +354,8 @@ func mapPlan(t reflect.Type) plan {
 	}
 }
 
-// A reference is 0 for nil, and otherwise twice the number of an object, or twice the place of one of the world and
-// one.
+// A reference is 0 for nil, and 2n for object n. For an object of World it is 2p+1, where p is the position in World,
+// counted from 1.
 const (
 	noObject   = 0
 	worldBit   = 1
@@ -382,7 +382,7 @@ func (s *saver) ref(elem reflect.Type, at unsafe.Pointer) {
 	s.uvarint(n << 1)
 }
 
-// ref reads a reference to an object of a type, which it makes if it is a new one.
+// ref reads a reference to an object of a type, and allocates the object if it is new.
 func (l *loader) ref(elem reflect.Type) unsafe.Pointer {
 	v := l.r.Uvarint()
 	if v == noObject || l.r.Err() != nil || l.err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// A pointer into a slice of plain data is refused wherever a replica of an engine has such a slice: reading makes such
-// slices anew, so that the pointer would lead to an element of its own, as sunstorm's parts of logs to be applied once
-// did.
+// A pointer into a slice of plain data is refused wherever a replica of an engine has such a slice. Reading allocates
+// such slices again, so the pointer would lead to a separate element. This once happened to sunstorm's parts of logs to
+// be applied.
 func TestPlantedPointers(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

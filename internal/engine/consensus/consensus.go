@@ -26,9 +26,9 @@
 // Leases. With Config.Lease a leader knows for a while that it is the only leader (thesis, section 6.4.1). The lease
 // starts when it sends a heartbeat that a majority, including itself, acknowledges. A member that acknowledges a
 // heartbeat grants no vote, not even a pre-vote, before Config.Election has passed, so the next leader is elected after
-// that. A leader that grants a vote itself gives up its lease. Both measure time on their own clocks, from the sending
-// and the arrival of the heartbeat. So let a lease be shorter than Election by some time. It holds as long as the
-// durations of the two clocks differ by less than that time, whatever time the clocks show.
+// that. A leader that grants a vote itself no longer leads. Both measure time on their own clocks, from the sending and
+// the arrival of the heartbeat. A lease is shorter than Election by a margin. It holds as long as the durations of the
+// two clocks differ by less than the margin, whatever time the clocks show.
 //
 // Links may stall for longer than a lease lasts, so that it cannot be renewed in time. A leader can still determine
 // that it led at an instant: a majority acknowledges a heartbeat that it sent later (the thesis's read index). That

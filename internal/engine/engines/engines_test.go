@@ -34,12 +34,12 @@ func TestRefusedTopologies(t *testing.T) {
 	}
 }
 
-// Every parameter of every engine takes what lies within its bounds, and refuses all else by its name, with the value
-// and what would be right.
+// Every parameter of every engine accepts the values within its bounds. It rejects all other values with its name, the
+// value and the right values.
 func TestBadParameters(t *testing.T) {
 	for _, e := range All() {
 		for _, p := range e.Parameters {
-			// bad are values with what must be said of them.
+			// bad maps invalid values to the expected error text.
 			bad := map[string]string{}
 			var good []string
 			switch {
@@ -79,7 +79,7 @@ func TestBadParameters(t *testing.T) {
 	}
 }
 
-// Every engine is complete, and its defaults pass its own checks.
+// Every engine is complete, and its defaults pass its checks.
 func TestEngines(t *testing.T) {
 	names := Names()
 	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) || len(names) != len(All()) {

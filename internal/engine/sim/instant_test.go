@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// restless is a replica that sets timers for now: from 1 s on, many at once, each of which sets others until there were
-// some rounds.
+// restless is a replica that sets timers for the current instant: from 1 s on, many at the same time, each of which
+// sets further timers for a number of rounds.
 type restless struct {
 	env              protocol.Env
 	at, each, rounds int

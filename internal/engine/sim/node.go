@@ -16,7 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// timerLate is what every protocol must bear: a timer says when it is early enough, and not when it is too late.
+// timerLate is a behaviour that every protocol must tolerate: a timer guarantees that it does not fire too early, but
+// not that it fires in time.
 var timerLate = buggify.New("sim.timer-late", "A timer fires after twice its time")
 
 // core is a node's CPU: it serves a single item at a time.

@@ -91,7 +91,7 @@ func TestTimes(t *testing.T) {
 		"free CPU, remote": {1, sim.Costs{}, hop + 100*time.Millisecond},
 		// A submission with one key operation; a timer and an answer.
 		"local": {0, costs, hop + (10*time.Microsecond + request + time.Microsecond) + (20*time.Microsecond + answer)},
-		// A submission of 20 bytes and a message of 1000; that and one of 24; that and an answer.
+		// A submission of 20 bytes and a message of 1000; that message and one of 24; that one and an answer.
 		"remote": {1, costs, hop + 100*time.Millisecond + (20*time.Microsecond + request + 100*time.Microsecond) +
 			(20*time.Microsecond + 102400*time.Nanosecond) + (20*time.Microsecond + 2400*time.Nanosecond + answer)},
 	} {
@@ -572,7 +572,7 @@ func TestUnderwayToRestartedNode(t *testing.T) {
 	}
 }
 
-// moody tells the first node which of the replicas it is.
+// moody reports to the first node which of the replicas it is.
 type moody struct {
 	c    protocol.Config
 	mood byte

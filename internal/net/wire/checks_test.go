@@ -227,7 +227,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What a link must never come to is said, by name.
+// An invalid state of a link is reported, with the link's name.
 func TestBrokenLinksAreTold(t *testing.T) {
 	for name, wrong := range map[string]func(*bareLink){
 		"wire.logged-grows":  func(b *bareLink) { b.Logged(2) },

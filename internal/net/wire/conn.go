@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Conn joins a client and a node: transactions one way, outcomes the other. Its sending methods belong to one
-// goroutine.
+// Conn connects a client and a node: it carries transactions to the node and outcomes to the client. Its sending
+// methods belong to one goroutine.
 type Conn struct {
 	conn    net.Conn
 	fr      *frameReader
@@ -43,9 +43,9 @@ func (c *Conn) start() {
 	_ = c.s.attach(c.conn, 0, func(error) { _ = c.conn.Close() }) // only resumable senders fail
 }
 
-// Dial connects to the node at address as a client. h tells which node is meant; key is that of the clients of h.Run
-// (nil: the node asks for none); path emulates the way there (nil: none). The error is a *Refusal when the node
-// refused.
+// Dial connects to the node at address as a client. h identifies the node; key is the key of h.Run's clients (nil if
+// the node requires none); path emulates the link to the node (nil: no emulation). The error is a *Refusal when the
+// node refused the connection.
 func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Path) (*Conn, error) {
 	d := net.Dialer{Timeout: handshake}
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -79,7 +79,7 @@ func (c *Conn) Process() string { return c.process }
 // process emulates; 0 if it is unknown.
 func (c *Conn) RoundTrip() time.Duration { return minRTT(c.conn) }
 
-// Serve receives until the connection ends, and says why it did.
+// Serve receives until the connection ends, and returns the reason.
 func (c *Conn) Serve(r Receiver) error {
 	defer r.Turn()
 	for {
@@ -111,8 +111,8 @@ func (c *Conn) SendTransaction(t *txn.Transaction) bool {
 	return true
 }
 
-// SendOutcome queues o until Flush. It reports whether the connection was clean, so that the caller can note what to
-// flush. A result too large for a frame is left out, and the outcome says Unknown.
+// SendOutcome queues o until Flush. It reports whether nothing was queued before, so that the caller can note which
+// connections to flush. A result too large for a frame is omitted, and the outcome becomes Unknown.
 func (c *Conn) SendOutcome(o *txn.Outcome) (first bool) {
 	if len(o.Result)+len(o.Reason) > MaxFrame-scratchSize {
 		o = &txn.Outcome{ID: o.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "result-too-large"}
@@ -130,13 +130,13 @@ func (c *Conn) sent() {
 	}
 }
 
-// Flush hands over what was sent. It never blocks.
+// Flush passes the queued frames to the writer. It never blocks.
 func (c *Conn) Flush() { c.out.flush() }
 
-// Received counts so many messages among what came: a Conn itself sees frames.
+// Received adds to the count of received messages: a Conn itself sees only frames.
 func (c *Conn) Received(messages int) { c.receiving.messages.Add(int64(messages)) }
 
-// Close ends the connection and waits for its writer. What was sent may be lost.
+// Close closes the connection and waits for its writer. Sent messages may be lost.
 func (c *Conn) Close() {
 	c.closing.Do(func() {
 		_ = c.conn.Close()

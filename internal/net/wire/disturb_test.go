@@ -8,7 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// A link that is cut holds what is sent, in order, and delivers it once it is mended; a longer one takes longer.
+// A link that is cut holds the sent messages, in order, and delivers them once it has recovered. A link with a longer
+// delay delivers later.
 func TestDisturbedLink(t *testing.T) {
 	link := geo.Link{Delay: 5 * time.Millisecond}
 	nodes := startNodes(t, twoRegions(link), 300, func(c *Config) { c.Emulate = true })
@@ -45,8 +46,8 @@ func TestDisturbedLink(t *testing.T) {
 	}
 }
 
-// A link that is faster than declared for a second is noticed, with its times; one that is slower, or has a few short
-// round trips, is not.
+// A link that is faster than declared for a second is reported, with its times. A slower link, or a link with a few
+// short round trips, is not.
 func TestTooFast(t *testing.T) {
 	link, faster := geo.Link{Delay: 30 * time.Millisecond}, geo.Link{Delay: 5 * time.Millisecond}
 	nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })

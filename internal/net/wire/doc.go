@@ -1,13 +1,13 @@
 // Package wire joins the processes of a database: frames over TCP, many per system call.
 //
-// Between two nodes there is one Link, and it is resumable: messages arrive in order and exactly once for as long as
-// both processes live, whatever happens to the TCP connections below. The sender keeps every batch until it is
-// acknowledged; when a connection is replaced, each side says what it has received and the other goes on from there. A
-// peer that comes back as another process has lost its state, which ends the database: see Config.Broken.
+// Two nodes share a single Link, which is resumable. Messages arrive in order and exactly once while both processes
+// live, even if the underlying TCP connections fail. The sender keeps every batch until it is acknowledged. When a
+// connection is replaced, each side reports what it has received, and the other side continues from there. A peer that
+// returns as another process has lost its state, which ends the database: see Config.Broken.
 //
 // Between a client and a node there is a Conn, which ends with its TCP connection.
 //
-// Both emulate the network when asked to: what is sent waits in its sender's delay line until geo.Path says that it
-// arrives, so that one process on one machine can hold a database with continents in between. Every node probes its
-// peers all the time through the same delay lines, so that the declared network can be compared with the real one.
+// Both emulate the network on request. A message waits in the sender's delay line until geo.Path says that it arrives.
+// So a single process on one machine can host a database with links between continents. Every node continuously probes
+// its peers through the same delay lines, so that the declared network can be compared with the real network.
 package wire

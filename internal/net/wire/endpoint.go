@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Config says who a node is and who wants to know what arrives.
+// Config identifies a node and the receivers of its messages.
 type Config struct {
 	// Database and Incarnation as in deploy.Database; Process names this process, NodeIncarnation as in Hello.
 	Database, Incarnation, Process string
@@ -25,30 +25,31 @@ type Config struct {
 	Topology                       *geo.Topology
 	// Addresses are the nodes' host:port, by geo.NodeID.
 	Addresses []string
-	// Emulate delays what is sent as Topology.Links says.
+	// Emulate delays sent messages as Topology.Links declares.
 	Emulate bool
-	// Seed of the emulation's chance.
+	// Seed seeds the emulation's random generator.
 	Seed uint64
 	// BufferLimit bounds the bytes that a link holds for a peer that does not acknowledge them; more are held, but the
 	// endpoint is congested. 0: 64 MB.
 	BufferLimit int
-	// Durable tells that the node keeps a log of what it receives: nothing leaves before Link.Flush and Conn.Flush,
-	// however much it is, and a peer's frames are acknowledged once Link.Logged says so.
+	// Durable reports that the node logs the messages that it receives. Then no message is sent before Link.Flush or
+	// Conn.Flush, however much is queued. A peer's frames are acknowledged once Link.Logged confirms them.
 	Durable bool
-	// Keys authenticate connections; nil: whoever knows the database and its incarnation may connect.
+	// Keys authenticate connections. If nil, any process that knows the database and its incarnation may connect.
 	Keys *Keys
 	// Receiver makes the receiver of a peer's messages.
 	Receiver func(from geo.NodeID) Receiver
 	// Client is asked for the receiver of a new client's transactions. ClientGone is called once it receives no more.
 	Client     func(c *Conn) Receiver
 	ClientGone func(c *Conn)
-	// Replaceable are the nodes whose places later incarnations may take; where another one does, the database has lost
-	// state.
+	// Replaceable lists the nodes that a later incarnation may replace. If a later incarnation replaces another node, the
+	// database has lost state.
 	Replaceable []geo.NodeID
-	// Replaced is told that a later incarnation is in a peer's place, before anything that it sends is received and after
-	// all that was received of the earlier one. What is sent is lost until Link.Open says that it is meant for that one.
+	// Replaced is called when a later incarnation has replaced a peer: after all messages received from the earlier
+	// incarnation, and before any message from the later one. Messages sent are lost until Link.Open confirms that they
+	// are meant for the later incarnation.
 	Replaced func(peer geo.NodeID, incarnation uint32)
-	// Broken is told, once, that the database has lost state and why.
+	// Broken is called once, when the database has lost state, with the reason.
 	Broken func(reason string)
 }
 
@@ -56,7 +57,7 @@ type Config struct {
 type Endpoint struct {
 	cfg   Config
 	links []*Link // by geo.NodeID; nil for the node itself
-	// peers are the nodes of each region, this one left out.
+	// peers are the nodes of each region, without this node.
 	peers [][]*Link
 
 	ctx      context.Context
@@ -77,7 +78,7 @@ type Endpoint struct {
 	rtts []samples // by region
 }
 
-// rttWindow is how far back round trips are told.
+// rttWindow is the age up to which round trips are reported.
 const rttWindow = 10 * time.Second
 
 // samples are a region's latest round trips.
@@ -85,7 +86,7 @@ type samples struct {
 	mu   sync.Mutex
 	ring [256]struct{ at, rtt time.Duration }
 	n    int
-	// watch looks at all of them, and each Link's at its own.
+	// watch covers all links; each Link has another watch for itself.
 	watch watch
 }
 
@@ -145,7 +146,7 @@ func (e *Endpoint) Start(l net.Listener) {
 	}
 }
 
-// Close ends all connections and waits for all goroutines. What was sent may be lost.
+// Close closes all connections and waits for all goroutines. Sent messages may be lost.
 func (e *Endpoint) Close() {
 	e.cancel()
 	if e.listener != nil {
@@ -162,7 +163,7 @@ func (e *Endpoint) Close() {
 // Link returns the link to a peer.
 func (e *Endpoint) Link(to geo.NodeID) *Link { return e.links[to] }
 
-// Ready reports whether every peer has been reached and none has lost its state; why says why not.
+// Ready reports whether every peer has been reached and no peer has lost its state. If not, why is the reason.
 func (e *Endpoint) Ready() (ok bool, why string) {
 	if b := e.broken.Load(); b != nil {
 		return false, *b
@@ -190,7 +191,7 @@ func (e *Endpoint) Ready() (ok bool, why string) {
 // Complete reports whether every peer has been reached.
 func (e *Endpoint) Complete() bool { return int(e.reached.Load()) == len(e.links)-1 }
 
-// Congested reports whether a peer has left more than Config.BufferLimit unacknowledged.
+// Congested reports whether a peer has more than Config.BufferLimit unacknowledged bytes.
 func (e *Endpoint) Congested() bool { return e.congested.Load() > 0 }
 
 // Stalls counts how often a link became congested.
@@ -207,8 +208,8 @@ func (e *Endpoint) Connected() int {
 	return n
 }
 
-// Sent returns what was sent to the nodes of region r: frames with probes, without retransmissions, and
-// messages with probes and acknowledgements.
+// Sent returns the traffic sent to the nodes of region r. Frames include probes and exclude retransmissions; messages
+// include probes and acknowledgements.
 func (e *Endpoint) Sent(r geo.Region) (t geo.Traffic) {
 	for _, l := range e.peers[r] {
 		t.Add(l.sent.load())
@@ -216,7 +217,7 @@ func (e *Endpoint) Sent(r geo.Region) (t geo.Traffic) {
 	return t
 }
 
-// ClientTraffic returns what clients have sent, transactions, and what was sent to them, outcomes.
+// ClientTraffic returns the transactions received from clients and the outcomes sent to them.
 func (e *Endpoint) ClientTraffic() (requests, answers geo.Traffic) {
 	return e.fromClients.load(), e.toClients.load()
 }
@@ -293,11 +294,11 @@ func (e *Endpoint) fail(reason string) {
 	}
 }
 
-// probe measures a round trip to every region all the time, to one node after the other, and gives up connections that
-// have fallen silent.
+// probe continuously measures round trips to every region, with the region's nodes in turn, and closes silent
+// connections.
 func (e *Endpoint) probe() {
 	defer e.wg.Done()
-	// Nodes take turns, so that the probes of many nodes in one process don't meet.
+	// Nodes take turns, so that the probes of many nodes in one process do not coincide.
 	phase := probeEvery * time.Duration(e.cfg.Self) / time.Duration(len(e.links))
 	select {
 	case <-time.After(phase):

@@ -15,8 +15,8 @@ import (
 //
 //	length of what follows, 4 bytes little-endian | type, 1 byte | rest
 //
-// Frames between peers have an acknowledgement in front of the rest, 4 bytes; data frames have their number after it,
-// 4 bytes, and then messages:
+// Frames between peers start with an acknowledgement, 4 bytes. In data frames the frame's number follows, 4 bytes, and
+// then messages:
 //
 //	length of kind and body, uvarint | kind, 1 byte | body
 //
@@ -60,7 +60,7 @@ const (
 
 func seal(frame []byte) { binary.LittleEndian.PutUint32(frame, uint32(len(frame)-lengthBytes)) }
 
-// chunk is one frame, or several control frames, on its way out.
+// chunk is an outgoing frame, or several outgoing control frames.
 type chunk struct {
 	buf []byte
 	due time.Duration // when it is written
@@ -68,7 +68,7 @@ type chunk struct {
 	typ uint8
 }
 
-// Chunks are recycled by size, since a link may hold hundreds of small ones until they are acknowledged.
+// Chunks are recycled by size, since a link may hold hundreds of small chunks until they are acknowledged.
 var chunkSizes = [...]int{512, 4 << 10, 16 << 10, scratchSize}
 
 var chunkPools [len(chunkSizes)]sync.Pool
@@ -136,7 +136,7 @@ func (f *frameReader) next() (uint8, []byte, error) {
 	}
 }
 
-// newFrameReader returns a reader of a connection whose ends have not greeted each other yet.
+// newFrameReader returns a reader of a connection before the two sides have exchanged greetings.
 func newFrameReader(src io.Reader) *frameReader {
 	return &frameReader{src: src, limit: maxGreeting, buf: make([]byte, minRead)}
 }
@@ -193,5 +193,5 @@ func (m *Messages) Next() (kind uint8, body []byte, ok bool) {
 	return b[0], b[1:], true
 }
 
-// Err returns what was wrong with the payload.
+// Err returns the payload's decoding error, if any.
 func (m *Messages) Err() error { return m.r.Err() }

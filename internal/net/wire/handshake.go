@@ -18,8 +18,8 @@ const (
 	version = 3
 )
 
-// Where nodes have keys, both sides prove that they have the right one before either says anything of its database (a
-// challenge and its response, HMAC-SHA256):
+// If nodes have keys, both sides prove that they have the right key before either side reveals anything about its
+// database (a challenge and its response, HMAC-SHA256):
 //
 //	dials                                accepts
 //	Hello, with a nonce        ------>
@@ -27,29 +27,29 @@ const (
 //	proof: another MAC of them ------>
 //	                           <------   welcome or Refusal
 //
-// What follows is as it always was, in the clear: see docs/security.md.
+// The rest of the connection is the same as without keys, and unencrypted: see docs/security.md.
 const nonceSize = 32
 
 // MaxNodeIncarnation bounds the incarnations of a node: each has 2^40 numbers for its transactions (raftgroup.First).
 const MaxNodeIncarnation = 1<<23 - 1
 
-// What the two MACs of a handshake are of, so that none can be sent back.
+// The sides enter the two MACs of a handshake, so that neither MAC can be sent back.
 const (
 	macAccepts = "geobench/wire/accepts"
 	macDials   = "geobench/wire/dials"
 )
 
-// Keys are what a node's connections are authenticated with. The keys are asked for at each connection.
+// Keys authenticate a node's connections. The node obtains the keys again for each connection.
 type Keys struct {
 	// Peer returns the key of the nodes of the database.
 	Peer func() ([]byte, error)
-	// Client returns the key of a run's clients; an error says why none of them may connect.
+	// Client returns the key of a run's clients, or an error with the reason why these clients may not connect.
 	Client func(run string) ([]byte, error)
-	// Stranger is told of each connection that was refused because it did not prove anything, and where it came from.
+	// Stranger is called for each connection that was refused for lack of proof, with its remote address.
 	Stranger func(from net.Addr, reason error)
 }
 
-// Role says what a connection is for.
+// Role is the purpose of a connection.
 type Role uint8
 
 // The roles.
@@ -64,8 +64,7 @@ type Hello struct {
 	Database, Incarnation string
 	// Process is a name that the dialling process made up when it started.
 	Process string
-	// NodeIncarnation counts the processes in the dialling node's place that have lost what they knew: see
-	// protocol.Config.
+	// NodeIncarnation counts the earlier processes of the dialling node that have lost their state: see protocol.Config.
 	NodeIncarnation uint32
 	Role            Role
 	// From is the dialling node; a client leaves it 0. To is the node looked for.
@@ -82,19 +81,19 @@ type Hello struct {
 	nonce string
 }
 
-// Refusal is why a node does not accept a connection.
+// Refusal is the reason why a node does not accept a connection.
 type Refusal struct {
 	Code   RefusalCode
 	Reason string
 }
 
-// RefusalCode groups refusals by what is to be done.
+// RefusalCode groups refusals by the required reaction.
 type RefusalCode uint8
 
 const (
 	// WrongAddress: the address leads to something else. It may be on its way out: try again.
 	WrongAddress RefusalCode = 1
-	// LostState: one of the two processes is not the one that the other knew.
+	// LostState: one of the two processes is not the process that the other had known.
 	LostState RefusalCode = 2
 	// Unproven: the dialling side has not proved that it may connect.
 	Unproven RefusalCode = 3
@@ -161,7 +160,7 @@ func (w *welcome) decode(b []byte) error {
 	return r.Done()
 }
 
-// challenge is what the accepting side answers where there are keys.
+// challenge is the accepting side's answer if it has keys.
 type challenge struct{ nonce, proof string }
 
 func (c *challenge) appendTo(b []byte) []byte {
@@ -174,7 +173,7 @@ func (c *challenge) decode(b []byte) error {
 	return r.Done()
 }
 
-// proof is what the dialling side answers to a challenge.
+// proof is the dialling side's answer to a challenge.
 type proof struct{ mac string }
 
 func (p *proof) appendTo(b []byte) []byte { return codec.AppendString(b, p.mac) }
@@ -185,7 +184,7 @@ func (p *proof) decode(b []byte) error {
 	return r.Done()
 }
 
-// mac is that of one side of a handshake.
+// mac returns the MAC of one side of a handshake.
 func mac(key []byte, side string, hello []byte, nonce string) string {
 	return string(identity.MAC(key, []byte(side), hello, []byte(nonce)))
 }
@@ -210,7 +209,7 @@ func (e *Refusal) decode(b []byte) error {
 
 type appender interface{ appendTo(b []byte) []byte }
 
-// writeFrame writes one frame of a handshake.
+// writeFrame writes a frame of a handshake.
 func writeFrame(conn net.Conn, typ uint8, body appender) error {
 	b := body.appendTo(append(make([]byte, lengthBytes, 256), typ))
 	seal(b)
@@ -218,8 +217,8 @@ func writeFrame(conn net.Conn, typ uint8, body appender) error {
 	return err
 }
 
-// greet sends h and returns the answer; the error is a *Refusal when there was one. With a key, what comes from a side
-// that has not proved that it has the same one is not believed.
+// greet sends h and returns the answer; the error is a *Refusal if the connection was refused. With a key, greet does
+// not believe a side that has not proved that it has the same key.
 func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error) {
 	var w welcome
 	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
@@ -284,8 +283,8 @@ func respond(conn net.Conn, typ uint8, body []byte, h *Hello, key []byte) error 
 	return writeFrame(conn, frameProof, &proof{mac(key, macDials, hello, c.nonce)})
 }
 
-// receiveHello reads the greeting of an accepted connection. With keys, the dialling side has proved that it has the
-// right one when the error is nil; a *strangerError says that it has not.
+// receiveHello reads the greeting of an accepted connection. With keys, a nil error means that the dialling side has
+// proved that it has the right key; a *strangerError means that it has not.
 func receiveHello(conn net.Conn, fr *frameReader, keys *Keys) (*Hello, error) {
 	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
 		return nil, err
@@ -310,7 +309,7 @@ func receiveHello(conn net.Conn, fr *frameReader, keys *Keys) (*Hello, error) {
 	return h, conn.SetDeadline(time.Time{})
 }
 
-// strangerError says why a connection is not believed to be from who it says.
+// strangerError is the reason why a connection's claimed identity is not believed.
 type strangerError struct{ error }
 
 // challengeWith has the dialling side prove that it has the key of the nodes, or of its run.

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// lock gives a node keys: of the nodes, and of the clients of run "r". strangers counts who is refused.
+// lock gives a node the keys of the nodes and of the clients of run "r". strangers counts refused connections.
 func lock(c *Config, strangers *atomic.Int64) {
 	c.Keys = &Keys{
 		Peer: func() ([]byte, error) { return []byte("the key of the nodes"), nil },
@@ -37,7 +37,7 @@ func locked(t *testing.T, want uint64, strangers *atomic.Int64) []*testNode {
 	return nodes
 }
 
-// hello greets a node as somebody who knows everything about the database, but for its keys.
+// hello greets a node as a process that knows everything about the database except its keys.
 func hello(t *testing.T, address string, h Hello, key []byte) error {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -50,7 +50,7 @@ func hello(t *testing.T, address string, h Hello, key []byte) error {
 	return err
 }
 
-// A thousand greetings of strangers change nothing: not the database, not its links, not what is sent over them.
+// A thousand unauthenticated greetings affect neither the database, nor its links, nor the messages on the links.
 func TestStrangers(t *testing.T) {
 	var strangers atomic.Int64
 	const messages = 2000
@@ -103,7 +103,7 @@ func TestStrangers(t *testing.T) {
 	eventually(t, 20*time.Second, "all strangers are counted", func() bool { return strangers.Load() >= int64(n) })
 }
 
-// Who stands in for a node is not believed, whatever it says of the database.
+// An impostor in a node's place is not believed, whatever it claims about the database.
 func TestImpostor(t *testing.T) {
 	for name, answer := range map[string]func(net.Conn, *frameReader){
 		"it says that the state is lost": func(c net.Conn, _ *frameReader) { _ = writeFrame(c, frameRefusal, &Refusal{LostState, "gone"}) },
@@ -160,7 +160,7 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
-// challenged greets a node as a peer, and returns the connection and what it is challenged with.
+// challenged greets a node as a peer, and returns the connection and the node's challenge.
 func challenged(t *testing.T, address string, h *Hello) (net.Conn, *frameReader, *challenge) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -197,7 +197,7 @@ func answered(t *testing.T, conn net.Conn, fr *frameReader, p *proof) uint8 {
 	return typ
 }
 
-// A proof is for one connection.
+// A proof is valid for a single connection.
 func TestProofsAreNotRepeated(t *testing.T) {
 	var strangers atomic.Int64
 	nodes := locked(t, 1, &strangers)
@@ -214,7 +214,7 @@ func TestProofsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// A node's own proof, which comes with its challenge, is none of who dials.
+// The node's proof, which is part of its challenge, is not valid as the dialling side's proof.
 func TestProofsAreNotSentBack(t *testing.T) {
 	var strangers atomic.Int64
 	nodes := locked(t, 1, &strangers)
@@ -242,7 +242,7 @@ func TestClientWithAKey(t *testing.T) {
 	if strangers.Load() != 1 {
 		t.Errorf("%d strangers", strangers.Load())
 	}
-	// A node that asks for no key is not the one that this client is for.
+	// This client does not accept a node that requires no key.
 	open := startNodes(t, twoRegions(geo.Link{}), 1, nil)
 	if _, err := Dial(context.Background(), open[0].cfg.Addresses[0], Hello{Database: "db", Incarnation: "one", Process: "w", Run: "r"}, []byte("the key of run r"), nil); err == nil {
 		t.Error("a node without keys was believed")

@@ -12,14 +12,14 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Message is what a Link carries: protocol.Message.
+// Message is a message on a Link: protocol.Message.
 type Message interface {
 	Kind() uint8
 	Size() int
 	AppendTo(b []byte) []byte
 }
 
-// Receiver takes what arrives on one link or connection. Its methods are called by one goroutine at a time.
+// Receiver receives the messages of one link or connection. A single goroutine at a time calls its methods.
 type Receiver interface {
 	// Receive takes the payload of a data frame: for peers see ReadMessages, for clients ReadTransactions and
 	// ReadOutcomes. The memory is the receiver's. An error ends the connection; a peer's is fatal to the database.
@@ -29,7 +29,7 @@ type Receiver interface {
 	Turn()
 }
 
-// Link joins this node to another one. Send and Flush belong to one goroutine.
+// Link connects this node to another node. Send and Flush belong to one goroutine.
 type Link struct {
 	e        *Endpoint
 	peer     geo.NodeID
@@ -51,11 +51,11 @@ type Link struct {
 	reached bool
 	process string // of the peer, once it was reached
 	problem string // why there is no connection
-	// incarnation of the peer: the latest one that was heard of.
+	// incarnation is the peer's latest known incarnation.
 	incarnation uint32
 }
 
-// session is the time of one TCP connection below a link.
+// session is the lifetime of one TCP connection of a link.
 type session struct {
 	conn net.Conn
 	done chan struct{} // closed once nothing touches the link any more
@@ -78,11 +78,11 @@ func (l *Link) Send(m Message) (first bool) {
 	return first
 }
 
-// Flush hands over what was sent. It never blocks.
+// Flush passes the queued messages to the writer. It never blocks.
 func (l *Link) Flush() { l.out.flush() }
 
-// Logged tells that all data frames from the peer up to number seq are in the node's log: the peer may forget them. See
-// Config.Durable.
+// Logged confirms that all data frames from the peer up to number seq are in the node's log, so the peer may drop them.
+// See Config.Durable.
 func (l *Link) Logged(seq uint32) { l.logged.Store(seq) }
 
 // Acknowledged is the number of the last data frame that the peer has in its log, or has received where it keeps none.
@@ -92,7 +92,7 @@ func (l *Link) Acknowledged() uint32 { return l.s.acknowledged() }
 // the peer has it.
 func (l *Link) Replaying(acknowledged uint32) { l.s.replaying(acknowledged) }
 
-// Outstanding is what a link has sent and the peer may lack: the data frames behind number Acknowledged, up to Last.
+// Outstanding describes the sent data frames that the peer may lack: the frames after number Acknowledged, up to Last.
 type Outstanding struct {
 	Acknowledged, Last uint32
 	Frames             [][]byte
@@ -105,7 +105,7 @@ func (l *Link) Outstanding() Outstanding {
 	return o
 }
 
-// Sent begins a replay where the link had sent so much; Replaying comes before it.
+// Sent starts a replay at the point that o describes. Call it after Replaying.
 func (l *Link) Sent(o *Outstanding) {
 	for i, frame := range o.Frames {
 		c := newChunk(len(frame))
@@ -126,8 +126,8 @@ func (l *Link) Replayed(logged uint32) {
 	l.s.replayed()
 }
 
-// resume returns the number of the frame after which the peer goes on over a new connection. Those that were received
-// but are not in the log come once more.
+// resume returns the number of the frame after which the peer continues over a new connection. Frames that were
+// received but are not in the log are sent again.
 func (l *Link) resume() uint32 {
 	if l.e.cfg.Durable {
 		l.received.Store(l.logged.Load())
@@ -143,19 +143,20 @@ func (l *Link) acknowledgement() uint32 {
 	return l.received.Load()
 }
 
-// Open tells that what is sent from now on is meant for an incarnation of the peer, and that what was sent before is
-// lost unless it has arrived: see Config.Replaced. Like Send it belongs to the goroutine that sends.
+// Open declares that messages sent from now on are meant for the given incarnation of the peer. Earlier messages are
+// lost unless they have arrived: see Config.Replaced. Like Send, Open belongs to the sending goroutine.
 func (l *Link) Open(incarnation uint32) {
 	l.out.reset()
 	l.s.open(incarnation)
 }
 
-// Disturb makes link the emulated link to the peer from now on, and back the one that acknowledgements take; cut breaks
-// it: what is sent waits until it is mended. A link that is not emulated stays as it is.
+// Disturb sets the emulated link to the peer to link, and the link that acknowledgements take to back. cut interrupts
+// the link: messages wait until it recovers. Disturb does not change a link that is not emulated.
 func (l *Link) Disturb(link, back geo.Link, cut bool) { l.s.disturb(link, back, cut) }
 
-// GiveUp tells that the peer's process is gone for good, with its state: what is sent to it is lost, and neither that
-// nor its coming back as another process, which is refused, breaks the database.
+// GiveUp declares that the peer's process is permanently gone, with its state. Messages sent to it are lost, which does
+// not break the database. If the peer returns as another process, it is refused, and that does not break the database
+// either.
 func (l *Link) GiveUp() {
 	if l.given.Swap(true) {
 		return
@@ -170,7 +171,7 @@ func (l *Link) GiveUp() {
 	l.reach()
 }
 
-// reach notes that nobody waits to reach the peer any more: it was reached, or is gone.
+// reach ends the wait for the peer: it was reached, or is permanently gone.
 func (l *Link) reach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,7 +202,7 @@ func (l *Link) connected() bool {
 	return l.current != nil && l.problem == ""
 }
 
-// begin replaces the connection below the link by conn. When it returns, nothing is received from the old one.
+// begin replaces the link's connection by conn. After it returns, nothing more is received from the old connection.
 func (l *Link) begin(conn net.Conn) *session {
 	l.mu.Lock()
 	s, old := l.put(conn)
@@ -210,7 +211,7 @@ func (l *Link) begin(conn net.Conn) *session {
 	return s
 }
 
-// put makes conn the connection below the link, with the lock held. The caller stops the old one.
+// put makes conn the link's connection. The caller holds the lock, and stops the old connection.
 func (l *Link) put(conn net.Conn) (s, old *session) {
 	s, old = &session{conn, make(chan struct{})}, l.current
 	l.current = s
@@ -225,7 +226,8 @@ func (s *session) stop() {
 	}
 }
 
-// admit is begin for a peer that dials, unless its greeting is refused: nobody else is heard or let in between.
+// admit calls begin for a peer that dials, unless its greeting is refused. No other greeting is judged or admitted in
+// between.
 func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
 	l.mu.Lock()
 	r := l.judge(h.Process, h.NodeIncarnation)
@@ -258,8 +260,8 @@ func (l *Link) know(w *welcome) *Refusal {
 	return r
 }
 
-// adopt notes the peer's incarnation, with the lock held: none before it is heard from now on. It reports whether that
-// is a later one.
+// adopt records the peer's incarnation; from now on, earlier incarnations are refused. It reports whether the
+// incarnation is later than the recorded one. The caller holds the lock.
 func (l *Link) adopt(incarnation uint32) (renewed bool) {
 	if incarnation > l.incarnation {
 		l.incarnation, l.process, renewed = incarnation, "", true
@@ -267,8 +269,8 @@ func (l *Link) adopt(incarnation uint32) (renewed bool) {
 	return renewed
 }
 
-// renew begins the link anew with a later incarnation of the peer, which has neither sent nor received anything over
-// it. Nothing touches the old connection any more.
+// renew restarts the link with a later incarnation of the peer, which has neither sent nor received anything over it.
+// The old connection is no longer in use.
 func (l *Link) renew(incarnation uint32) {
 	l.delivered = 0
 	l.logged.Store(0)
@@ -292,7 +294,7 @@ func (l *Link) end(s *session, problem error) {
 	close(s.done)
 }
 
-// judge compares a peer's process with the one known before, with the lock held.
+// judge compares a peer's process with the process known before. The caller holds the lock.
 func (l *Link) judge(process string, incarnation uint32) *Refusal {
 	name := l.e.cfg.Topology.NodeName(l.peer)
 	switch {
@@ -309,7 +311,7 @@ func (l *Link) judge(process string, incarnation uint32) *Refusal {
 	return nil
 }
 
-// judgeExpected compares what a peer knows of this node with what it is.
+// judgeExpected compares a peer's knowledge of this node with the node's actual identity.
 func (l *Link) judgeExpected(h *Hello) *Refusal {
 	c := &l.e.cfg
 	name := c.Topology.NodeName(c.Self)
@@ -324,7 +326,7 @@ func (l *Link) judgeExpected(h *Hello) *Refusal {
 	return nil
 }
 
-// run receives from a connection whose sides have greeted each other, until it ends.
+// run receives from a connection after the greetings, until the connection ends.
 func (l *Link) run(s *session, fr *frameReader, process string, received uint32) error {
 	var writeErr atomic.Pointer[error]
 	err := l.s.attach(s.conn, received, func(err error) {

@@ -14,12 +14,11 @@ func Now() time.Duration { return time.Since(start) }
 
 const never = time.Duration(math.MaxInt64)
 
-// Slack is how much too early an alarm may go off: about what arming the timer again and waking up for it would cost.
+// Slack is the time by which an alarm may go off early: about the cost of arming the timer again and waking up for it.
 const Slack = 15 * time.Microsecond
 
-// Alarm wakes one goroutine at a set time. The timers of the Go runtime are up to 1 ms late on an idle machine, because
-// they round to the milliseconds of epoll_wait; alarms go off through a timer of the kernel, shared by the process.
-// Nothing spins.
+// Alarm wakes a goroutine at a set time. The timers of the Go runtime are up to 1 ms late on an idle machine, because
+// they round to the milliseconds of epoll_wait. Alarms use a kernel timer, shared by the process, and do not spin.
 type Alarm struct {
 	p  *pacer
 	ch chan<- struct{}
@@ -28,8 +27,8 @@ type Alarm struct {
 	place int
 }
 
-// NewAlarm returns an alarm that sends to ch, which needs a buffer of one, when it goes off. A send that finds the
-// buffer full is dropped: the goroutine is about to look anyway. Free the alarm with Close.
+// NewAlarm returns an alarm that sends to ch, which needs a buffer of one, when it goes off. If the buffer is full, the
+// alarm drops the send: the goroutine already has a pending wake-up. Free the alarm with Close.
 func NewAlarm(ch chan<- struct{}) *Alarm {
 	pacers.Lock()
 	defer pacers.Unlock()
@@ -58,7 +57,7 @@ func (a *Alarm) Close() {
 	}
 }
 
-// Set makes the alarm go off once when Now is at, at once when that has passed; it forgets what was set before.
+// Set makes the alarm go off once when Now reaches at, or immediately if at has passed. It replaces an earlier setting.
 func (a *Alarm) Set(at time.Duration) {
 	p := a.p
 	p.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// diary notes what a node hears of its peer: "1" to "9" are numbers, "incarnation 2" is what Replaced is told.
+// diary records a node's input from its peer: "1" to "9" are numbers, "incarnation 2" is a call of Replaced.
 type diary struct {
 	mu   sync.Mutex
 	said []string
@@ -49,7 +49,7 @@ type replaceable struct {
 	loop   sync.Mutex // whoever has it may send
 }
 
-// send sends a number to the other node.
+// send sends a number to the peer.
 func (n *replaceable) send(number8 uint8) {
 	n.loop.Lock()
 	defer n.loop.Unlock()
@@ -58,8 +58,8 @@ func (n *replaceable) send(number8 uint8) {
 	l.Flush()
 }
 
-// incarnation makes a process in a node's place. Like a node's event loop it opens its links as soon as it is told of a
-// later incarnation, unless a test does that.
+// incarnation starts a process in a node's place. Like a node's event loop, it opens its links when Replaced reports a
+// later incarnation, unless the test opens them.
 func incarnation(t *testing.T, id geo.NodeID, incarnation uint32, addresses []string, change func(*Config)) *replaceable {
 	t.Helper()
 	n := &replaceable{broken: make(chan string, 1)}
@@ -134,9 +134,9 @@ func addresses(t *testing.T) []string {
 	return out
 }
 
-// A later incarnation begins a link anew, whether its node dials or accepts: what was queued for the earlier one is
-// lost, and the numbers of frames begin again. A node that is new itself hears of others' incarnations before anything
-// else.
+// A later incarnation restarts a link, whether its node dials or accepts: messages queued for the earlier incarnation
+// are lost, and frame numbers start again. A new node learns the incarnations of other nodes before it receives
+// anything else.
 func TestLaterIncarnation(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
 		t.Run(fmt.Sprintf("node %d", id), func(t *testing.T) {
@@ -180,8 +180,8 @@ func TestLaterIncarnation(t *testing.T) {
 	}
 }
 
-// What is sent between a later incarnation's arrival and Open is lost: whoever sends it does not know of it. Open for
-// one that is not the latest opens nothing.
+// Messages sent between a later incarnation's arrival and Open are lost, because their sender does not know of that
+// incarnation. Open with an incarnation other than the latest has no effect.
 func TestNotOpenedYet(t *testing.T) {
 	at := addresses(t)
 	told := make(chan uint32, 4)
@@ -202,8 +202,8 @@ func TestNotOpenedYet(t *testing.T) {
 	second.wantSaid(t, "3")
 }
 
-// A process whose node has a later incarnation must never speak for it again, whoever dials, however often it tries; it
-// notices, and stops.
+// Once its node has a later incarnation, a process must never act for the node again, whichever side dials and however
+// often it tries. The process notices this, and stops.
 func TestStaleProcessIsRefused(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
 		t.Run(fmt.Sprintf("node %d", id), func(t *testing.T) {
@@ -240,8 +240,8 @@ func TestStaleProcessIsRefused(t *testing.T) {
 	}
 }
 
-// Greetings of stale processes and of another process of the same incarnation, at any time, between those of the
-// present one: none is let in, and those of earlier ones change nothing.
+// Greetings of stale processes, and of another process of the same incarnation, arrive at any time between greetings of
+// the present process. None is admitted, and greetings of earlier incarnations change nothing.
 func TestStaleGreetings(t *testing.T) {
 	at := addresses(t)
 	other, now := incarnation(t, 0, 0, at, nil), incarnation(t, 1, 5, at, nil)

@@ -38,21 +38,21 @@ func (r *ring) pop() *chunk {
 	return c
 }
 
-// sender is one direction of a connection: a queue, which is also the delay line of an emulated link, and a goroutine
-// per TCP connection that writes all that is due at once.
+// sender is one direction of a connection. It has a queue, which is also the delay line of an emulated link, and a
+// goroutine per TCP connection that writes all due frames together.
 type sender struct {
 	mu    sync.Mutex
 	path  *geo.Path // nil: not emulated
 	rng   *rand.Rand
 	queue ring // not written yet, by due time
-	// probes are pings and pongs not written yet, by due time: they travel beside the connection (geo.Path.Datagram). None
-	// is queued without a path.
+	// probes are unwritten pings and pongs, by due time: they travel outside the connection's order (geo.Path.Datagram).
+	// Without a path, no probe is queued.
 	probes ring
 	// blocked counts the frames at the queue's end that the path refuses; it takes them from resume on.
 	blocked int
 	resume  time.Duration
 	given   bool // up: whatever is added is lost
-	// peer is the incarnation at the other end, meant the one that added data frames are meant for: where they differ,
+	// peer is the incarnation of the peer; meant is the incarnation for which added data frames are meant. If they differ,
 	// frames are lost.
 	peer, meant uint32
 	// unacked are the data frames that were written and not acknowledged, when resumable.
@@ -64,7 +64,7 @@ type sender struct {
 	held      int    // bytes of data frames in queue and unacked
 	limit     int    // of held, above which the sender is congested; 0: none
 	congested bool
-	// congestion is told when congested changes, with the lock held.
+	// congestion is called when congested changes, with the lock held.
 	congestion func(bool)
 	recv       func() uint32 // number of the last data frame received, to acknowledge
 
@@ -128,7 +128,7 @@ func (s *sender) hold(n int) {
 	}
 }
 
-// depart says when c, which comes last, is written.
+// depart sets the time at which c, the last frame of the queue, is written.
 func (s *sender) depart(c *chunk) {
 	if s.path == nil {
 		return
@@ -153,7 +153,7 @@ func (s *sender) send(c *chunk, now time.Duration) bool {
 	return false
 }
 
-// unblock offers the path again what it has refused.
+// unblock offers the refused frames to the path again.
 func (s *sender) unblock(now time.Duration) {
 	if s.blocked == 0 || now < s.resume {
 		return
@@ -195,8 +195,8 @@ func (s *sender) drop() {
 	s.queue, s.probes, s.unacked, s.blocked = ring{}, ring{}, ring{}, 0
 }
 
-// renew drops all frames, which were meant for an earlier incarnation of the peer, and those that are added until it is
-// open for this one. There is no connection.
+// renew drops all frames meant for an earlier incarnation of the peer, and all frames added before open is called for
+// this incarnation. There is no connection.
 func (s *sender) renew(incarnation uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *sender) renew(incarnation uint32) {
 	s.peer, s.last, s.acked, s.again = incarnation, 0, 0, 0
 }
 
-// open tells that the frames which are added from now on are meant for an incarnation of the peer.
+// open declares that frames added from now on are meant for the given incarnation of the peer.
 func (s *sender) open(incarnation uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +218,7 @@ func (s *sender) acknowledged() uint32 {
 	return s.acked
 }
 
-// replaying tells that the frames up to number seq, which are about to be added again, are the peer's already.
+// replaying declares that the peer already has the frames up to number seq, which are about to be added again.
 func (s *sender) replaying(seq uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,14 +240,14 @@ func (s *sender) outstanding() Outstanding {
 	return o
 }
 
-// sent tells the number of the last data frame that was ever queued.
+// sent sets the number of the last data frame that was ever queued.
 func (s *sender) sent(last uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = last
 }
 
-// replayed tells that what was added up to here is not new to the peer, or may not be.
+// replayed declares that the peer has, or may have, the frames added so far.
 func (s *sender) replayed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -450,7 +450,7 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 	}
 }
 
-// outbox gathers one goroutine's messages into data frames.
+// outbox collects the messages of one goroutine into data frames.
 type outbox struct {
 	s    *sender
 	typ  uint8
@@ -497,7 +497,7 @@ func (o *outbox) flush() {
 	}
 }
 
-// reset forgets what was filled, and begins to number anew.
+// reset drops the collected messages and restarts the frame numbers.
 func (o *outbox) reset() {
 	o.buf, o.full, o.seq = o.buf[:0], nil, 0
 }

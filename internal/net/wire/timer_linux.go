@@ -22,7 +22,7 @@ func newKernelTimer() kernelTimer {
 	return kernelTimer{fd, os.NewFile(uintptr(fd), "timerfd")}
 }
 
-// arm replaces what was armed.
+// arm sets the timer, and replaces an earlier setting.
 func (t kernelTimer) arm(d time.Duration) {
 	_ = unix.TimerfdSettime(t.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// traffic counts one direction of connections: geo.Traffic that others read meanwhile.
+// traffic counts one direction of connections: a geo.Traffic that other goroutines may read concurrently.
 type traffic struct{ bytes, messages, segments atomic.Int64 }
 
-// frame counts a frame of so many bytes.
+// frame counts a frame of size bytes.
 func (t *traffic) frame(size int) {
 	t.bytes.Add(int64(size))
 	t.segments.Add(geo.Segments(size))

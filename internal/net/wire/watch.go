@@ -7,22 +7,22 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// watched is how many of the latest round trips of a link are looked at together: a second's worth of a region's, see
+// watched is the number of latest round trips of a link that are judged together: one second of a region's probes, see
 // probeEvery.
 const watched = 10
 
-// maxFast is how many times a watch keeps; the last one grows instead of giving way to more.
+// maxFast is the maximum number of times that a watch keeps; after that, the last entry is extended.
 const maxFast = 100
 
-// Fast is a time in which a link was too fast to be the declared one: the median of ten round trips in a row was below
-// geo.Topology.LeastRTT. Nothing that a busy machine does makes a round trip shorter than the delays that it is made
-// of, and a median takes no notice of a few that were under way when a link changed.
+// Fast is a time in which a link was faster than declared: the median of ten consecutive round trips was below
+// geo.Topology.LeastRTT. A busy machine cannot make a round trip shorter than its delays, and the median ignores the
+// few round trips in flight when a link changed.
 type Fast struct {
-	// Region whose nodes were too near, or the one node of it where Single is set.
+	// Region is the region of the nodes that were too near, or of a single node if Single is set.
 	Region geo.Region
 	Peer   geo.NodeID
 	Single bool
-	// From the first round trip that was too short to the last one, by Now.
+	// From and To are the times of the first and the last round trip that was too short, by Now.
 	From, To time.Duration
 	// Median is the shortest of the medians.
 	Median time.Duration

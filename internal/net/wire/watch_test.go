@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Round trips are judged ten at a time, by their median: s is one that is too short, l one that is not, a tenth of a
-// second apart.
+// The watch judges ten round trips at a time, by their median. s is a round trip that is too short, l one that is not;
+// they are a tenth of a second apart.
 func TestWatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rtts string
@@ -46,7 +46,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A link that is too fast again and again is kept in bounded space, and nothing is left out.
+// The record of a link that is repeatedly too fast has bounded size, and omits nothing.
 func TestWatchIsBounded(t *testing.T) {
 	w := &watch{least: 90 * time.Millisecond}
 	for i := range 100 * maxFast {

@@ -33,7 +33,7 @@ func (m number) AppendTo(b []byte) []byte {
 	return append(b, make([]byte, m.size-8)...)
 }
 
-// counting checks that numbers come in order, each once, and says when all have.
+// counting checks that numbers arrive in order, each once, and reports when all have arrived.
 type counting struct {
 	t    testing.TB
 	next uint64
@@ -273,7 +273,7 @@ func TestCounters(t *testing.T) {
 	if bytes < want || bytes > want+100*(n-messages) || n < messages {
 		t.Errorf("%d bytes and %d messages sent, want %d and %d and a few probes", bytes, n, want, messages)
 	}
-	// Batches of 10,000 bytes take 7 segments each, whatever else is sent one.
+	// Batches of 10,000 bytes take 7 segments each; every other frame takes a single segment.
 	if sent.Segments < 70 || sent.Segments > 70+n-messages {
 		t.Errorf("%d segments sent, want 70 and a few probes", sent.Segments)
 	}
@@ -433,8 +433,8 @@ func TestEmulatedRoundTrip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := 2 * link.Delay
-			// A machine that is busy with other things may delay most packets, so the median has three attempts. It cannot hurry
-			// one, and it does not delay them all: the fastest is right each time.
+			// A busy machine may delay most packets, so the median has three attempts. The machine cannot make a packet faster,
+			// and does not delay every packet: the fastest packet must be right in each attempt.
 			for attempt := 1; ; attempt++ {
 				nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
 				eventually(t, 20*time.Second, "15 probes", func() bool { return nodes[0].RoundTrips(1).TotalCount() >= 15 })

@@ -1,5 +1,5 @@
-// Package admin is the administration protocol of a node: small JSON documents over HTTP, which are for the operator
-// alone: mutual TLS (package identity). geobench run asks its nodes in its own process.
+// Package admin is the administration protocol of a node: small JSON documents over HTTP. Only the operator may use it,
+// by mutual TLS (package identity). geobench run calls its nodes in its own process.
 //
 //	GET  /status   Status
 //	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending, and with 400 for a
@@ -27,7 +27,7 @@ import (
 	"github.com/geobench/geobench/internal/base/store"
 )
 
-// Status is what a node knows of itself. Counters only grow during an incarnation.
+// Status is a node's report on itself. Counters only grow during an incarnation.
 type Status struct {
 	// Node is its name, region/partition/replica; ID its geo.NodeID.
 	Node string `json:"node"`
@@ -35,35 +35,36 @@ type Status struct {
 	// Incarnation of the database, and Process: a name made up by this process when it started.
 	Incarnation string `json:"incarnation"`
 	Process     string `json:"process"`
-	// NodeIncarnation counts the processes in the node's place that have lost what they knew, and got it from the others.
-	// Mending: something that the node has copies of lacks one, because a node was lost, perhaps this one, and has not
-	// been replaced yet.
+	// NodeIncarnation is the node's incarnation: the number of its processes that started without state and got it from
+	// the other nodes. Recovering is set while data of this node lacks a copy, because a node was lost and is not replaced
+	// yet. The lost node may be this node.
 	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
 	Recovering      bool   `json:"mending,omitempty"`
-	// Waiting: the process has not been told which incarnation of its node it is (Join), and nobody has heard of it.
+	// Waiting is set while the process waits for Join, which assigns its incarnation. No other node has heard of it yet.
 	Waiting bool `json:"waiting,omitempty"`
 	// Ready: every peer was reached and none has lost its state. Reason says in words why not.
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
-	// Broken: the database has lost state (a peer started again without its log) and must be made anew.
+	// Broken is set if the database has lost state, because a peer restarted without its log. The database must be created
+	// again.
 	Broken bool `json:"broken,omitempty"`
-	// Dataset names what was loaded last: see LoadRequest.
+	// Dataset names the last loaded data set: see LoadRequest.
 	Dataset string `json:"dataset,omitempty"`
 	// Pending is the number of unfinished transactions.
 	Pending int `json:"pending"`
-	// CPUSeconds is the process's user and system time; in one process for several nodes it is the process's.
+	// CPUSeconds is the process's user and system time. Nodes that share a process report the time of that process.
 	CPUSeconds      float64 `json:"cpuSeconds"`
 	MemoryBytes     int64   `json:"memoryBytes"`
 	PeakMemoryBytes int64   `json:"peakMemoryBytes"`
-	// QuotaPeriods are the periods of its CPU quota in which the container has run, and ThrottledPeriods those in which it
-	// had used the quota up and was stopped until the next. They are left out where there is no quota.
+	// QuotaPeriods is the number of CPU quota periods in which the container has run. ThrottledPeriods is the number of
+	// periods in which it used up the quota and was stopped until the next period. Both are omitted if there is no quota.
 	QuotaPeriods     int64 `json:"quotaPeriods,omitempty"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
 	DataBytes        int64 `json:"dataBytes"`
 	Rows             int64 `json:"rows"`
 	// Operations counts reads and writes of rows.
 	Operations int64 `json:"operations"`
-	// Leader and Elections are those of target.Activity, of a database that is not geobench's own.
+	// Leader and Elections are the values of target.Activity, for a database other than Geobench's engines.
 	Leader    string `json:"leader,omitempty"`
 	Elections int64  `json:"elections,omitempty"`
 	// Counters and Gauges are the readings of the engine's figures, by kind: see protocol.Figure.
@@ -71,32 +72,32 @@ type Status struct {
 	Gauges   map[string]int64 `json:"gauges,omitempty"`
 	// Roles that the node has now: see protocol.RoleHolder.
 	Roles []string `json:"roles,omitempty"`
-	// Leads are the names of the shards whose groups the node leads now (protocol.ShardLeader); left out where the engine
-	// has none.
+	// Leads are the names of the shards whose groups the node leads now (protocol.ShardLeader); omitted if the engine has
+	// none.
 	Leads []string `json:"leads,omitempty"`
-	// Disturbance is what faults do to the node now; left out when that is nothing. Ahead is the number of steps of its
-	// agenda that are still to come.
+	// Disturbance is the current effect of faults on the node; omitted if there is none. Ahead is the number of remaining
+	// steps of its agenda.
 	Disturbance *Disturbance `json:"disturbance,omitempty"`
 	Ahead       int          `json:"ahead,omitempty"`
-	// LinksComplete is since when no round trip of this node was shorter than declared: since when every link is emulated.
-	// Only probes tell (package ping); without it, one is short now or was not measured yet.
+	// LinksComplete is the time since which no round trip of this node was shorter than declared, so every link is
+	// emulated. It requires probes (package ping). It is omitted while a link is too short or not measured yet.
 	LinksComplete *time.Time `json:"linksComplete,omitempty"`
-	// Requests are what clients have sent, Answers what was sent to them.
+	// Requests is the traffic from clients, Answers the traffic to clients.
 	Requests geo.Traffic `json:"requests"`
 	Answers  geo.Traffic `json:"answers"`
-	// Links are the directed links from this node's region, one per peer region, this region itself included.
+	// Links are the directed links from this node's region to each region, including its own.
 	Links []LinkStatus `json:"links"`
 }
 
-// LinkStatus sums up what this node sent to the nodes of one region, and the round trips that it measured.
+// LinkStatus summarizes the traffic from this node to the nodes of a region, and the measured round trips.
 type LinkStatus struct {
 	// To is the peer region's name.
 	To string `json:"to"`
-	// Traffic is what was sent, probes included, retransmissions left out.
+	// Traffic is the sent traffic, with probes and without retransmissions.
 	geo.Traffic
-	// Probes are the packets that a prober (package ping) has sent there, and Answered those that came back: what is
-	// missing was lost on the way there or back, or is under way. Nodes of native engines, whose connections lose nothing,
-	// leave them out.
+	// Probes is the number of packets that a prober (package ping) has sent to the region, and Answered the number of
+	// replies. The difference was lost in either direction or is in flight. Nodes of native engines omit both, because
+	// their connections lose nothing.
 	Probes   int64 `json:"probes,omitempty"`
 	Answered int64 `json:"answered,omitempty"`
 	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s in microseconds; empty for a
@@ -106,41 +107,41 @@ type LinkStatus struct {
 	Mesh *MeshRTT `json:"mesh,omitempty"`
 }
 
-// MeshRTT is what a link is with a mesh and without, in histograms as those of LinkStatus.RTT. Both probes take the
-// same way at the same time, and neither is delayed by the emulation of native engines, which delays their own
-// messages: what differs is the mesh's.
+// MeshRTT compares a link with and without a service mesh, in histograms like LinkStatus.RTT. Both probes take the same
+// path at the same time. The emulation of native engines delays only their own messages, so it delays neither probe.
+// The difference is the cost of the mesh.
 type MeshRTT struct {
 	// Below is of packets that a mesh does not carry (UDP), Through of a TCP connection that it does.
 	Below   string `json:"below"`
 	Through string `json:"through"`
 }
 
-// Join tells a process which incarnation of its node it is. Where new incarnations can take the places of lost nodes, a
-// process cannot know by itself whether another one was there before it.
+// Join assigns a process the incarnation of its node. Where new incarnations can replace lost nodes, a process cannot
+// know by itself whether it has a predecessor.
 type Join struct {
-	// Process that is told: another one refuses.
+	// Process is the addressed process; any other process refuses.
 	Process string `json:"process"`
-	// NodeIncarnation is that of Status: one more than that of the process before, 0 for the first.
+	// NodeIncarnation is the value for Status: 0 for the first process, then 1 more than for the previous process.
 	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
-	// Loaded is what the nodes were loaded with last, for a process that is not the first: it gets its rows from its
-	// peers, but for those that are on every node and that nobody writes. Nil for nothing yet.
+	// Loaded is the last load request of the nodes, for a process that is not the first; nil if there was none. The
+	// process gets its rows from its peers, except for the read-only rows that every node has.
 	Loaded *LoadRequest `json:"loaded,omitempty"`
 }
 
-// LoadRequest tells a node to replace its data with its part of a workload's data set.
+// LoadRequest asks a node to replace its data with its part of a workload's data set.
 type LoadRequest struct {
-	// Dataset names the request: a node that has loaded it already answers at once, so that asking twice is safe.
+	// Dataset names the request. A node that has already loaded it answers immediately, so a repeated request is safe.
 	Dataset string `json:"dataset"`
 	// Workload is a BenchmarkRun's spec.workload, as JSON.
 	Workload json.RawMessage `json:"workload"`
 	Seed     uint64          `json:"seed"`
-	// Run is whose clients may connect from now on, where clients have to prove whose they are; no others may.
+	// Run is the run whose clients, and no others, may connect from now on, where clients must prove their identity.
 	Run string `json:"run,omitempty"`
 	// Traced says that the run records a history, so that rows carry versions (package history), which audits leave out.
 	Traced bool `json:"traced,omitempty"`
 }
 
-// LoadResponse sums up what was loaded.
+// LoadResponse summarizes the loaded data.
 type LoadResponse struct {
 	Rows  int64 `json:"rows"`
 	Bytes int64 `json:"bytes"`
@@ -155,38 +156,39 @@ type Audit struct {
 	Servers json.RawMessage `json:"servers,omitempty"`
 }
 
-// Disturbance is all that the faults of a run's timeline do to one node. The zero value is nothing.
+// Disturbance is the combined effect of a run's faults on a node. The zero value means no effect.
 type Disturbance struct {
-	// Links change the emulated links to the nodes of some regions; the others are as declared.
+	// Links change the emulated links to the nodes of some regions. All other links are as declared.
 	Links []DisturbedLink `json:"links,omitempty"`
 	// Cut lists the nodes, by geo.NodeID, that this node cannot reach.
 	Cut []int `json:"cut,omitempty"`
-	// Lost lists the nodes that are gone for good, with what they held in memory: nobody waits for them any more. A node
-	// that was lost once stays lost.
+	// Lost lists the nodes that are permanently lost, with their memory. No node waits for them any more. A node that was
+	// lost once stays lost.
 	Lost []int `json:"lost,omitempty"`
-	// SlowPercent is how much longer than usual the node takes for everything: 100 is twice the time.
+	// SlowPercent is the additional time that the node takes for every operation: 100 is twice the time.
 	SlowPercent int64 `json:"slowPercent,omitempty"`
-	// ClockOffset is what the node's clock is ahead of what it would show; negative is behind.
+	// ClockOffset is added to the node's clock. A positive offset sets the clock ahead.
 	ClockOffset time.Duration `json:"clockOffsetNanoseconds,omitempty"`
 }
 
-// Agenda is what a node does to itself, and when. It is told beforehand, so that whoever tells it may be away when the
-// time comes. A new agenda takes the place of the one before.
+// Agenda is a schedule of disturbances that a node applies to itself. It is sent in advance, so that its sender may be
+// disconnected when they are due. A new agenda replaces the previous agenda.
 type Agenda struct {
-	// Process that the times are of: a node that is another one refuses the agenda. Empty is whichever.
+	// Process is the process whose clock the times refer to; a node with another process refuses the agenda. Empty means
+	// any process.
 	Process string `json:"process,omitempty"`
-	// Steps in the order of their times. Before the first one the node does nothing to itself.
+	// Steps are in the order of their times. Before the first step, the node is not disturbed.
 	Steps []Step `json:"steps,omitempty"`
 }
 
-// Step is what a node does to itself from a time on, until the next step's.
+// Step is a disturbance that starts at a time and lasts until the next step.
 type Step struct {
-	// At is by the node's monotonic clock, which GET /clock shows. A time that has passed is at once.
+	// At is a time on the node's monotonic clock, which GET /clock shows. A time in the past means immediately.
 	At time.Duration `json:"atNanoseconds,omitempty"`
 	Disturbance
 }
 
-// Now is the agenda of what begins at once and stays.
+// Now returns the agenda of a disturbance that starts immediately and lasts.
 func Now(d *Disturbance) *Agenda { return &Agenda{Steps: []Step{{Disturbance: *d}}} }
 
 // At is what an agenda says for a time, and when the next step is; ok is false when there is none.
@@ -211,34 +213,34 @@ func (a *Agenda) Ahead(now time.Duration) (n int) {
 	return n
 }
 
-// Log is all that was done to a node since it started, whoever asked for it.
+// Log records all disturbances of a node since it started, from any sender.
 type Log struct {
 	Process string `json:"process"`
-	// Since is when the node, or the first of the processes that have gone on from its journal, started. Times are by the
-	// node's monotonic clock.
+	// Since is the start of the node, or of the first in the series of processes that have continued from its journal.
+	// Times are on the node's monotonic clock.
 	Since time.Duration `json:"sinceNanoseconds"`
 	// Entries are in the order of their times. Between them nothing was done.
 	Entries []LogEntry `json:"entries,omitempty"`
-	// ForgottenUntil is the time before which the log says nothing, since there were more entries than it keeps. It is
-	// left out while it keeps all of them.
+	// ForgottenUntil is the time before which entries were dropped to bound the log. It is omitted if the log has all
+	// entries.
 	ForgottenUntil time.Duration `json:"forgottenUntilNanoseconds,omitempty"`
-	// Fast are the times in which links were too fast to be the declared ones, as this process has measured them.
+	// Fast are the intervals in which links were faster than declared, as measured by this process.
 	Fast []FastLink `json:"fast,omitempty"`
-	// Late is how late this process was for what was due, second by second.
+	// Late is the lateness of this process's due work, for each second.
 	Late *late.Record `json:"late,omitempty"`
 }
 
 // FastLink is a time in which the median of the round trips to the nodes of a region was too short: see wire.Fast.
 type FastLink struct {
 	To string `json:"to"`
-	// Node is the one node of the region, where it is not all of them.
+	// Node is the only affected node of the region; empty means all of them.
 	Node   string        `json:"node,omitempty"`
 	From   time.Duration `json:"fromNanoseconds"`
 	Until  time.Duration `json:"untilNanoseconds"`
 	Median time.Duration `json:"medianNanoseconds"`
 }
 
-// LogEntry is what was done to a node for a time.
+// LogEntry is a disturbance of a node during an interval.
 type LogEntry struct {
 	From time.Duration `json:"fromNanoseconds"`
 	// To is nil while it lasts.
@@ -247,10 +249,10 @@ type LogEntry struct {
 }
 
 const (
-	// MaxLog is how many entries a log keeps: the last ones, since a node lives for many runs.
+	// MaxLog is the number of entries that a log keeps. It keeps the latest, because a node lives for many runs.
 	MaxLog = 1000
-	// MaxLogValues is how many values these entries have together. Where they cut a node off from thousands of others,
-	// fewer than MaxLog are kept, so that a log always fits into an answer.
+	// MaxLogValues bounds the total number of values in the entries of a log. A log keeps fewer than MaxLog entries if
+	// they cut a node off from thousands of nodes. So a log always fits into a response.
 	MaxLogValues = 40_000
 )
 
@@ -275,20 +277,20 @@ func (l *Log) Change(now time.Duration, d *Disturbance) {
 	l.Entries = slices.Delete(l.Entries, 0, dropped)
 }
 
-// values is how many values a disturbance has as JSON, or a few more.
+// values returns the number of JSON values of a disturbance, or slightly more.
 func (d *Disturbance) values() int {
 	const ofLink, others = 10, 5
 	return ofLink*len(d.Links) + len(d.Cut) + len(d.Lost) + others
 }
 
-// DisturbedLink is the emulated link to the nodes of a region, and the one back, which acknowledgements take.
+// DisturbedLink is the emulated link to the nodes of a region, and the link back, which acknowledgements take.
 type DisturbedLink struct {
 	To   string   `json:"to"`
 	Link geo.Link `json:"link"`
 	Back geo.Link `json:"back"`
 }
 
-// Same tells whether two disturbances do the same; nil does nothing.
+// Same reports whether two disturbances have the same effect; nil has no effect.
 func (d *Disturbance) Same(o *Disturbance) bool {
 	var a, b Disturbance
 	if d != nil {

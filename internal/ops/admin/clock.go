@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// PathClock is where a process tells the time.
+// PathClock is the path at which a process reports its clocks.
 const PathClock = "/clock"
 
-// Reading is what the clocks of a process show at one instant.
+// Reading holds the readings of a process's clocks at the same instant.
 type Reading struct {
 	// Wall is in nanoseconds since 1970.
 	Wall int64 `json:"wallNanoseconds"`

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Monotonic is a clock that all processes of a machine share and nobody sets: neither the synchronisation of clocks nor
-// a fault.
+// Monotonic returns the time on a clock that all processes of a machine share. Neither clock synchronization nor a
+// fault sets this clock.
 func Monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

@@ -6,5 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// Monotonic is a clock that nobody sets: neither the synchronisation of clocks nor a fault. It begins with the process.
+// Monotonic returns the time since the start of the process. Neither clock synchronization nor a fault sets this clock.
 func Monotonic() time.Duration { return time.Since(began) }

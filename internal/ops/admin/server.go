@@ -12,7 +12,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Node is what a handler administers.
+// Node is the node that a handler administers.
 type Node interface {
 	Status(ctx context.Context) (*Status, error)
 	// Load fails with ErrBusy while transactions are pending, and with a *BadRequest for a workload that it can't make.
@@ -32,18 +32,17 @@ type Disturbable interface {
 	Log() *Log
 }
 
-// Joiner is a Node whose process waits until it is told which incarnation of its node it is; others answer POST /join
-// with 404.
+// Joiner is a Node whose process waits until Join assigns its incarnation. Other nodes answer POST /join with 404.
 type Joiner interface {
-	// Join fails with a *BadRequest for another process, and for one that is another incarnation already. Saying the same
-	// twice is safe.
+	// Join fails with a *BadRequest if it is meant for another process, or if the process already has another incarnation.
+	// Repeating the same request is safe.
 	Join(ctx context.Context, j *Join) error
 }
 
 // ErrBusy says that the node's data is being used, or is not there yet: ask again later.
 var ErrBusy = errors.New("the node's data can't be used now")
 
-// BadRequest is an error of the one who asks.
+// BadRequest is an error of the caller.
 type BadRequest struct{ Err error }
 
 func (e *BadRequest) Error() string { return e.Err.Error() }

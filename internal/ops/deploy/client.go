@@ -11,21 +11,22 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Client is how clients reach a database that is not made of Geobench's own nodes. Who they are is in a Secret, and
-// never here.
+// Client describes how clients reach a database that does not consist of Geobench's nodes. Their credentials are in a
+// Secret, and never here.
 type Client struct {
-	// Endpoints are what the clients of each region connect to, in the order of the database's regions.
+	// Endpoints are the addresses to which the clients of each region connect, in the order of the database's regions.
 	Endpoints []Endpoint `json:"endpoints"`
 	// Database is its name there; empty is the user's.
 	Database string `json:"database,omitempty"`
 	// Secret is the name of the Secret with username, password and, optionally, ca.crt; empty where there is none.
 	Secret string `json:"secret,omitempty"`
-	// Deployed says that the database runs in pods of the GeoDatabase, whose network is emulated. Otherwise it runs
+	// Deployed is set if the database runs in pods of the GeoDatabase, with an emulated network. Otherwise, it runs
 	// elsewhere.
 	Deployed bool `json:"deployed,omitempty"`
-	// Field is where the manifest says how clients reach a database that is deployed; empty is spec.pods.client.
+	// Field is the field of the manifest that describes how clients reach a deployed database; empty means
+	// spec.pods.client.
 	Field string `json:"field,omitempty"`
-	// Steward is the region of whoever loads and audits.
+	// Steward is the region of the pod that loads and audits the data.
 	Steward string `json:"steward"`
 }
 
@@ -35,10 +36,10 @@ type Endpoint struct {
 	Address string `json:"address"`
 }
 
-// SecretFolder is where workers and stewards find the keys of Client.Secret as files.
+// SecretFolder is the folder in which workers and stewards find the keys of Client.Secret as files.
 const SecretFolder = "/etc/geobench-database"
 
-// ClientOf is how clients reach a database; nil for one of Geobench's own engines, and for a program that has none.
+// ClientOf returns the Client of a database. It returns nil for Geobench's engines, and for a program without clients.
 func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 	switch {
 	case db.Spec.External != nil:
@@ -67,9 +68,9 @@ func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 	}
 }
 
-// Endpoints are where the clients of each region connect to programs that are deployed: the first pod of the client's
-// region, or else of their own or, where it has none for clients, of the nearest one. There are none where the spec
-// names no clients.
+// Endpoints returns the endpoints of each region's clients for deployed programs. Each endpoint is the first pod of the
+// region that the client specification names. Without such a region, it is the first pod of the clients' region or, if
+// that has no pod for clients, of the nearest region. There are none if the spec names no clients.
 func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	var program *v1alpha1.Program
 	var c *v1alpha1.ProgramClient
@@ -92,7 +93,7 @@ func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	return out
 }
 
-// clientRegions are, for the clients of each region, the one whose pods they connect to.
+// clientRegions returns, for the clients of each region, the region of the pods to which they connect.
 func clientRegions(db *v1alpha1.GeoDatabase, t *geo.Topology) (at []string) {
 	role := db.Spec.ClientRole()
 	for r, own := range db.Spec.RegionNames() {

@@ -1,5 +1,5 @@
-// Package deploy says what a node and a worker are told about the database that they belong to. The operator writes it
-// into a ConfigMap, geobench run keeps it in memory; both sides read the same JSON.
+// Package deploy defines the description of a database that its nodes and workers receive. The operator writes it into
+// a ConfigMap, and geobench run keeps it in memory. Both use the same JSON.
 package deploy
 
 import (
@@ -16,16 +16,16 @@ import (
 type Database struct {
 	// Name of the GeoDatabase.
 	Name string `json:"name"`
-	// Engine is a protocol's name, Parameters what the user gave it.
+	// Engine is the name of a protocol, Parameters the values set by the user.
 	Engine     string            `json:"engine"`
 	Parameters map[string]string `json:"parameters,omitempty"`
 	Topology   geo.Topology      `json:"topology"`
-	// Emulate tells nodes and workers to delay what they send as Topology.Links says (the BuiltIn emulation).
+	// Emulate makes nodes and workers delay their messages according to Topology.Links (the BuiltIn emulation).
 	Emulate bool `json:"emulate"`
-	// Meshed tells pods that a service mesh is to carry their connections, so that they measure each link below it and
-	// through it (package ping).
+	// Meshed is set if a service mesh should carry the pods' connections. The pods then measure each link below the mesh
+	// and through it (package ping).
 	Meshed bool `json:"meshed,omitempty"`
-	// Seed starts every node's source of chance.
+	// Seed is the seed of every node's random generator.
 	Seed uint64 `json:"seed"`
 	// Epoch is the instant that nodes' clocks count from.
 	Epoch time.Time `json:"epoch"`
@@ -33,18 +33,18 @@ type Database struct {
 	Incarnation string `json:"incarnation"`
 	// Nodes are the addresses, in the order of geo.NodeID.
 	Nodes Nodes `json:"nodes"`
-	// Client is how to talk to a database that is not made of Geobench's own nodes; nil for one that is.
+	// Client describes how clients reach a database that does not consist of Geobench's nodes; nil for Geobench's nodes.
 	Client *Client `json:"client,omitempty"`
 
-	// Run and ClientKey are what clients prove themselves with, where nodes ask for it. They are nobody else's business.
+	// Run and ClientKey are the credentials of clients, where nodes require them. They are secret.
 	Run       string `json:"-"`
 	ClientKey []byte `json:"-"`
 }
 
-// Elsewhere tells whether nothing of the database runs in pods of the GeoDatabase.
+// Elsewhere reports whether no part of the database runs in pods of the GeoDatabase.
 func (d *Database) Elsewhere() bool { return d.Client != nil && !d.Client.Deployed }
 
-// NodeCount is how many nodes run in pods of the GeoDatabase: as many as the topology has, or none of a database that
+// NodeCount returns the number of nodes in pods of the GeoDatabase: all nodes of the topology, or 0 for a database that
 // runs elsewhere.
 func (d *Database) NodeCount() int {
 	if d.Elsewhere() {
@@ -53,11 +53,11 @@ func (d *Database) NodeCount() int {
 	return d.Topology.Nodes()
 }
 
-// Node is where a node listens.
+// Node holds the addresses at which a node listens.
 type Node struct {
 	// Address is host:port for peers and clients.
 	Address string `json:"address"`
-	// Admin is host:port of the administration server, for nodes that have one.
+	// Admin is the host:port of the administration server, if the node has one.
 	Admin string `json:"admin,omitempty"`
 }
 
@@ -69,8 +69,8 @@ func Host(database, region, namespace string, ordinal int) string {
 
 func (n *Node) names() []*string { return []*string{&n.Address, &n.Admin} }
 
-// Nodes are the nodes of a database. In JSON, those whose addresses count up are one entry (package hostlist): the
-// ConfigMap that they are in holds 1 MiB, and a database up to 16,384 nodes.
+// Nodes are the nodes of a database. In JSON, nodes with consecutive addresses are a single entry (package hostlist).
+// The reason is their ConfigMap, which holds 1 MiB, whereas a database has up to 16,384 nodes.
 type Nodes []Node
 
 // MarshalJSON folds.

@@ -14,11 +14,11 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// configMap is what a ConfigMap holds, in bytes.
+// configMap is the capacity of a ConfigMap, in bytes.
 const configMap = 1 << 20
 
-// largest is the database with the longest description that the API allows: 16,384 nodes in as many regions as there
-// may be, the longest names, and each cell in a group of its own.
+// largest returns the database with the longest description that the API allows. It has 16,384 nodes, the maximum
+// number of regions, the longest names, and a separate group for each cell.
 func largest() *Database {
 	const regions, partitions, replicas = 32, 64, 8
 	name := strings.Repeat("d", 27)

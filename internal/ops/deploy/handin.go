@@ -9,15 +9,15 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// HandIn is all that a worker hands in at its end, and what it went by. It lies in a ConfigMap, which others may write:
-// a seal, made with a key that this worker and the operator alone have, binds it to the worker and to its run.
+// HandIn is the final output of a worker, and the configuration and start time that it used. It is in a ConfigMap, to
+// which others may write. So a seal binds it to the worker and its run; only this worker and the operator have the key.
 type HandIn struct {
-	// Run is the BenchmarkRun's UID, Region and Index tell the worker.
+	// Run is the BenchmarkRun's UID. Region and Index identify the worker.
 	Run, Region string
 	Index       int
-	// Config is the identity.Digest of the worker's configuration file as it has read it.
+	// Config is the identity.Digest of the configuration file that the worker has read.
 	Config string
-	// StartAt is the start that it was told, as KeyStartAt has it.
+	// StartAt is the start time that the worker received, in the format of KeyStartAt.
 	StartAt string
 	// History and Report are what KeyHistory and KeyReport hold.
 	History string
@@ -41,8 +41,8 @@ func (h *HandIn) Seal(key []byte) (string, error) {
 	return string(b), err
 }
 
-// Verify holds what lies in the ConfigMap against the seal there, and what the worker says that it went by against h:
-// Config and StartAt are what it should be. The error says what is wrong.
+// Verify checks the contents of the ConfigMap against their seal. It also checks the worker's stated Config and StartAt
+// against h, which holds the expected values. The error names the mismatch.
 func (h *HandIn) Verify(seal string, key []byte) error {
 	if seal == "" {
 		return fmt.Errorf("it has no %s", KeySeal)

@@ -5,12 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// OwnMemory is the memory limit of a node or a worker where the user names none, so that one that grows without bound
-// takes no others on its machine with it. A node refuses a data set that does not fit.
+// OwnMemory is the default memory limit of a node or a worker. It prevents a process that grows without bound from
+// ending others on its machine. A node rejects a data set that does not fit.
 const OwnMemory = "8Gi"
 
-// FullPercent is how much of its memory a node may fill with the rows that it loads. The rest is for the versions,
-// locks and messages of a run, and for garbage that was not collected yet.
+// FullPercent is the share of its memory that a node may fill with loaded rows. The rest is for the versions, locks and
+// messages of a run, and for garbage that is not collected yet.
 const FullPercent = 75
 
 // MemoryLimit returns the memory limit of a program of Geobench with these resources: a request beyond OwnMemory is the

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxSetName leaves room, in a pod's label of 63 characters, for what a StatefulSet appends to its name.
+// maxSetName leaves room, in a pod's label of 63 characters, for the suffix that a StatefulSet appends to its name.
 const maxSetName = 52
 
 // JoinName joins parts to a DNS label of at most limit characters that starts with a letter. A name that had to be
@@ -37,8 +37,8 @@ func ShortHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:8]
 }
 
-// Steward is where the names of workers have their region in those of the Jobs that load and audit a database for a
-// run. No region has this name.
+// Steward takes the place of the region in the names of the Jobs that load and audit a database for a run. No region
+// has this name.
 const Steward = "steward"
 
 // GeneratorsName names the Service of a region's load generators.

@@ -10,25 +10,25 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Pod is one of the pods that a GeoDatabase asks for.
+// Pod is a pod of a GeoDatabase.
 type Pod struct {
 	Region string
 	// Role is nil where the database has no roles.
 	Role *v1alpha1.Role
 	// Ordinal counts the pods of a role in a region from 0.
 	Ordinal int
-	// Set is the name of its StatefulSet and of that one's Service, Name its own, and Host that under which other pods
-	// find it.
+	// Set is the name of the pod's StatefulSet and of the StatefulSet's Service. Name is the name of the pod. Host is the
+	// host name under which other pods find it.
 	Set, Name, Host string
-	// Known is the host by which programs know it: Host, or that of the Service which is its own where the role has one
-	// for each pod.
+	// Known is the host name that programs use for the pod. It is Host or, if the role has a Service for each pod, the
+	// host of the pod's Service.
 	Known string
 }
 
-// ServiceOfItsOwn tells whether the pod has a Service of its own, which has the pod's name.
+// ServiceOfItsOwn reports whether the pod has a separate Service, which has the pod's name.
 func (p *Pod) ServiceOfItsOwn() bool { return p.Known != p.Host }
 
-// Hosts are all those that lead to the pod: packets come from the address of either.
+// Hosts returns all host names of the pod. Packets may have the address of either host as their source.
 func (p *Pod) Hosts() []string {
 	if p.ServiceOfItsOwn() {
 		return []string{p.Host, p.Known}
@@ -36,12 +36,12 @@ func (p *Pod) Hosts() []string {
 	return []string{p.Host}
 }
 
-// InRegion tells whether a role has pods in the region of that number, from 0.
+// InRegion reports whether a role has pods in a region, which is given by its index from 0.
 func InRegion(role *v1alpha1.Role, region int) bool {
 	return role.FirstRegions == nil || region < int(*role.FirstRegions)
 }
 
-// PodsIn are the pods of a region: of one role after the other, in the order of the spec.
+// PodsIn returns the pods of a region, grouped by role in the order of the spec.
 func PodsIn(db *v1alpha1.GeoDatabase, region string) (pods []Pod) {
 	add := func(role *v1alpha1.Role, count int) {
 		name := ""
@@ -69,7 +69,7 @@ func PodsIn(db *v1alpha1.GeoDatabase, region string) (pods []Pod) {
 	return pods
 }
 
-// Pods are those of all regions, in the order of regions, roles and ordinals.
+// Pods returns the pods of all regions, in the order of regions, roles and ordinals.
 func Pods(db *v1alpha1.GeoDatabase) (pods []Pod) {
 	for _, region := range db.Spec.RegionNames() {
 		pods = append(pods, PodsIn(db, region)...)
@@ -77,7 +77,7 @@ func Pods(db *v1alpha1.GeoDatabase) (pods []Pod) {
 	return pods
 }
 
-// MostPods is how many pods the region has that has most.
+// MostPods returns the largest number of pods in a region.
 func MostPods(db *v1alpha1.GeoDatabase) (most int) {
 	for _, region := range db.Spec.RegionNames() {
 		most = max(most, len(PodsIn(db, region)))
@@ -93,10 +93,11 @@ func OfRole(pods []Pod, role string) []Pod {
 // HostsVariable is the variable of the environment that has the hosts of a role.
 func HostsVariable(role string) string { return "GEOBENCH_HOSTS_" + strings.ToUpper(role) }
 
-// Variable is one of the environment.
+// Variable is an environment variable.
 type Variable struct{ Name, Value string }
 
-// HostVariables are those that tell the containers of a role, or of a database without roles (nil), of all hosts.
+// HostVariables returns the environment variables with all hosts for the containers of a role, or of a database without
+// roles (nil).
 func HostVariables(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) []Variable {
 	pods := Pods(db)
 	if role == nil {
@@ -113,7 +114,7 @@ func HostVariables(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) []Variable {
 	return out
 }
 
-// JoinHosts writes pods one after the other: a v1alpha1.HostList's format and separator.
+// JoinHosts joins the hosts of pods in the format and with the separator of a v1alpha1.HostList.
 func JoinHosts(pods []Pod, format, separator string) string {
 	parts := make([]string, len(pods))
 	for i, p := range pods {

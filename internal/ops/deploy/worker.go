@@ -9,13 +9,13 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// Worker is what a worker pod is told: which clients to play, against which database. Pods of one region share it; a
-// pod learns its Index from its job.
+// Worker is the task of a worker pod: the clients that it runs, and their database. Pods of the same region share it; a
+// pod gets its Index from its job.
 type Worker struct {
 	// Run is the BenchmarkRun's name, UID its unique id.
 	Run string `json:"run"`
 	UID string `json:"uid"`
-	// Attempt tells one execution of the run from the next: nodes know its clients by it.
+	// Attempt identifies an execution of the run. Nodes recognize the execution's clients by it.
 	Attempt string `json:"attempt"`
 	// Region of the clients, and the number of workers that share the region's clients.
 	Region  string `json:"region"`
@@ -26,12 +26,12 @@ type Worker struct {
 	Workload json.RawMessage `json:"workload"`
 	Load     json.RawMessage `json:"load"`
 	Seed     uint64          `json:"seed"`
-	// HistoryLimit is how many bytes of history the worker records at most; 0 for none. It keeps the file, in the folder
-	// HistoryFolder, and serves it until it is told to end.
+	// HistoryLimit is the maximum size of the recorded history in bytes; 0 means no history. The worker keeps the file in
+	// HistoryFolder, and serves it until the worker is stopped.
 	HistoryLimit int64 `json:"historyLimit,omitempty"`
 	// Fine splits the seconds of the worker's timeline into tenths, for runs with faults.
 	Fine bool `json:"fine,omitempty"`
-	// Deadline is when the worker gives up waiting for a start.
+	// Deadline is the time at which the worker stops waiting for the start.
 	Deadline time.Time `json:"deadline"`
 
 	digest string // of the file that it was read from
@@ -42,15 +42,15 @@ func (w *Worker) Application() string {
 	return "geobench-" + w.Attempt
 }
 
-// Digest is that of the file that the worker was read from.
+// Digest returns the digest of the file from which the worker was read.
 func (w *Worker) Digest() string { return w.digest }
 
-// A worker and the operator meet in one ConfigMap per worker, made by the operator beforehand; the worker may get and
-// patch that one only. These are its keys.
+// Keys of the ConfigMap through which a worker and the operator communicate. The operator creates a ConfigMap for each
+// worker in advance. The worker may get and patch only that ConfigMap.
 const (
-	// KeyState is written by the worker: one of the State constants.
+	// KeyState is written by the worker. Its value is a State constant.
 	KeyState = "state"
-	// KeyMessage is written by the worker beside StateFailed.
+	// KeyMessage is written by the worker along with StateFailed.
 	KeyMessage = "message"
 	// KeyPod is written by the worker with StateReady: its pod's name and process id, so that a replaced worker shows.
 	KeyPod = "pod"
@@ -61,8 +61,8 @@ const (
 	KeyProgress = "progress"
 	// KeyHistory is written by the worker before StateDone, if it recorded a history: a History as JSON.
 	KeyHistory = "history"
-	// KeySeal is written together with KeyReport: what proves that this worker has written both, and what it went by. See
-	// HandIn.
+	// KeySeal is written together with KeyReport. It proves that this worker has written both, and which configuration and
+	// start time it used: see HandIn.
 	KeySeal = "seal"
 	// KeyReport holds, in binaryData, the gzipped result.Report, written together with StateDone.
 	KeyReport = "report.json.gz"
@@ -76,29 +76,29 @@ const (
 	StateRunning = "running"
 	// StateDone: the report is there.
 	StateDone = "done"
-	// StateFailed: gave up; KeyMessage says why.
+	// StateFailed means that the worker gave up; KeyMessage has the reason.
 	StateFailed = "failed"
 )
 
-// ReportKeyFile is where a worker finds the key of HandIn.Seal.
+// ReportKeyFile is the file with the key of HandIn.Seal.
 const ReportKeyFile = "/etc/geobench-report/key"
 
-// MaxHistory is how many bytes of history a worker records at most: some three million transactions.
+// MaxHistory is the maximum size of a worker's recorded history in bytes: about three million transactions.
 const MaxHistory = 128 << 20
 
-// HistoryFolder is where a worker keeps its history, and PathHistory where its HTTP server has the file.
+// HistoryFolder is the folder of a worker's history, and PathHistory the path of the file on its HTTP server.
 const (
 	HistoryFolder = "/var/lib/geobench"
 	PathHistory   = "/history"
 )
 
-// History says what a worker has recorded.
+// History describes the recorded history of a worker.
 type History struct {
 	Transactions int64 `json:"transactions"`
 	Operations   int64 `json:"operations"`
 	// Bytes of the file.
 	Bytes int64 `json:"bytes"`
-	// Full tells that the file has reached Worker.HistoryLimit, so that transactions are missing.
+	// Full is set if the file has reached Worker.HistoryLimit, so that transactions are missing.
 	Full bool `json:"full,omitempty"`
 }
 
@@ -109,9 +109,9 @@ type Progress struct {
 	Repetition int    `json:"repetition"`
 	Committed  int64  `json:"committed"`
 	Aborted    int64  `json:"aborted"`
-	// Failed transactions were refused, or nobody knows what became of them.
+	// Failed is the number of transactions that were refused or have an unknown outcome.
 	Failed int64 `json:"failed,omitempty"`
-	// Retried are the attempts beside the first ones.
+	// Retried is the number of attempts other than first attempts.
 	Retried int64 `json:"retried,omitempty"`
 	// ThroughputPerSecond and MeanMicroseconds, the mean latency of the committed, are over the last interval.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`

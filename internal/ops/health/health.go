@@ -1,10 +1,10 @@
-// Package health says in conditions how GitOps and CI tools are to judge a BenchmarkRun, an Experiment or a
-// GeoDatabase: Ready, Reconciling, Stalled and Succeeded, with the polarity of kstatus. What Flux, Helm, Argo CD and
-// Tekton would otherwise make of a kind that they do not know is "Current" or "Succeeded" as soon as it is created. The
-// conditions follow from the rest of a status alone, so that the write that changes a verdict changes them too.
+// Package health derives conditions by which GitOps and CI tools judge a BenchmarkRun, an Experiment or a GeoDatabase.
+// They are Ready, Reconciling, Stalled and Succeeded, with the polarity of kstatus. Without them, Flux, Helm, Argo CD
+// and Tekton report an object of an unknown kind as "Current" or "Succeeded" on its creation. The conditions follow
+// only from the other fields of a status. So the write that changes a verdict also changes the conditions.
 //
-// NetworkProfiles have none of them: a profile is data that nobody works on, and what was measured is with each
-// GeoDatabase.
+// NetworkProfiles have no such conditions. A profile is data that no controller reconciles, and measurements are in the
+// status of each GeoDatabase.
 package health
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Patience is how long an object may wait for what it refers to before it counts as stalled: manifests that are applied
-// together come in any order, and tools that fail fast give up at the first object that is stalled.
+// Patience is the time for which an object may wait for a referenced object before it counts as stalled. Manifests that
+// are applied together arrive in any order, and fail-fast tools give up at the first stalled object.
 const Patience = 2 * time.Minute
 
-// Reasons of conditions besides stages and those that a status has from elsewhere.
+// Reasons of conditions, in addition to stages and to reasons that are taken from a status.
 const (
-	// Suspended is the reason of Ready while spec.suspend holds up what has not begun.
+	// Suspended is the reason of Ready while spec.suspend prevents the start.
 	Suspended = "Suspended"
 	// DatabaseBusy is the reason of a run's Accepted, and then of its Reconciling, while other runs go first.
 	DatabaseBusy = "DatabaseBusy"
 	// RunActive is the reason of a database's Progressing while a run keeps it from following its spec.
 	RunActive = "RunActive"
-	// StepFailed is the reason of a database's Initialized when a step of spec.init has failed for good.
+	// StepFailed is the reason of a database's Initialized when a step of spec.init has failed permanently.
 	StepFailed = "StepFailed"
-	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted that may go away by themselves: what is
-	// missing may still be applied, what is in the way may be on its way out.
+	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted that may resolve themselves. A missing
+	// object may still be applied, and a conflicting object may be in deletion.
 	ProfileNotFound   = "ProfileNotFound"
 	ReferenceNotFound = "ReferenceNotFound"
 	NameTaken         = "NameTaken"
@@ -99,7 +99,7 @@ func (f finding) conditions(generation int64) []metav1.Condition {
 	return out
 }
 
-// Run judges a run: by its verdict once it has one that is of the present spec.runID.
+// Run judges a run: by its verdict, once it has a verdict for the present spec.runID.
 func Run(run *v1alpha1.BenchmarkRun) []metav1.Condition {
 	return ofRun(run).conditions(run.Generation)
 }
@@ -121,7 +121,7 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 		return finding{state: bad, reason: st.Reason, message: st.Message, verdict: string(st.Verdict)}
 	}
 	f := finding{reason: string(st.Stage)}
-	// Stages wait for these one after the other.
+	// Stages wait for these conditions in this order.
 	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionDatabaseReady, v1alpha1.ConditionNetworkVerified,
 		v1alpha1.ConditionDataLoaded, v1alpha1.ConditionMeasured, v1alpha1.ConditionDatabaseQuiet} {
 		if c := meta.FindStatusCondition(st.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
@@ -165,8 +165,8 @@ func ofExperiment(e *v1alpha1.Experiment, now time.Time) finding {
 	return finding{reason: progressing.Reason, message: progressing.Message}
 }
 
-// Database judges a database at a time: it is ready when all nodes serve what the spec says and the network between
-// them was measured to be the declared one.
+// Database judges a database at a time. It is ready when all nodes serve the specification, and the measured network
+// between them matches the declared network.
 func Database(db *v1alpha1.GeoDatabase, now time.Time) []metav1.Condition {
 	return ofDatabase(db, now).conditions(db.Generation)
 }
@@ -211,7 +211,7 @@ func refused(accepted metav1.Condition, since, now time.Time) finding {
 	return finding{state: bad, reason: accepted.Reason, message: accepted.Message}
 }
 
-// conditionOf returns a condition, or one that says nothing.
+// conditionOf returns a condition, or an empty condition.
 func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
 	if c := meta.FindStatusCondition(conditions, kind); c != nil {
 		return *c
@@ -219,9 +219,9 @@ func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
 	return metav1.Condition{Type: kind}
 }
 
-// Apply puts what was judged into the conditions of an object that were before as they are in the API server. A
-// condition that says what it said there keeps the time of its last transition, whatever a reconciliation made of it on
-// its way.
+// Apply merges judged conditions into the conditions of an object. before holds the conditions in the API server. A
+// condition with the same status as in before keeps its last transition time, whatever the reconciliation did to it in
+// between.
 func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, now metav1.Time) {
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(judged, func(c metav1.Condition) bool { return c.Type == kind }) {
@@ -240,7 +240,7 @@ func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, no
 	}
 }
 
-// Outcome is what an object has come to, as its conditions say.
+// Outcome is the outcome of an object according to its conditions.
 type Outcome string
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// noon is when conditions of the tests have changed last.
+// noon is the last transition time of conditions in the tests.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -141,8 +141,8 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// Reconciling and Stalled go when they are over, and a condition that says again what the API server has keeps its
-// time.
+// Reconciling and Stalled are removed when they no longer apply. A condition equal to the condition in the API server
+// keeps its time.
 func TestApply(t *testing.T) {
 	before := []metav1.Condition{condition(v1alpha1.ConditionReady, no, "Measure", ""), condition(v1alpha1.ConditionReconciling, yes, "Measure", ""),
 		condition(v1alpha1.ConditionAccepted, no, NameTaken, "")}

@@ -31,12 +31,12 @@ const (
 )
 
 const (
-	// signerLife is how long a signer's certificate is good for. The next signer is made when a third of that is left.
+	// signerLife is the validity of a signer's certificate. The next signer is created when a third of that time is left.
 	signerLife = 3 * 365 * 24 * time.Hour
-	// introduction is how long the next signer is only made known before it signs: until then, nobody meets a certificate
-	// of it whose Secret does not list it yet.
+	// introduction is the time for which the next signer is only published before it signs. So no process receives a
+	// certificate of a signer that its Secret does not list yet.
 	introduction = 24 * time.Hour
-	// certificateLife is how long other certificates are good for. They are renewed when a third of that is left.
+	// certificateLife is the validity of all other certificates. They are renewed when a third of that time is left.
 	certificateLife = 90 * 24 * time.Hour
 	// backdating allows for clocks that are behind.
 	backdating = time.Hour
@@ -54,7 +54,7 @@ type signer struct {
 	key  crypto.Signer
 }
 
-// NewAuthority makes one.
+// NewAuthority returns a new Authority.
 func NewAuthority(now time.Time) (*Authority, error) {
 	a := &Authority{secret: make([]byte, keySize)}
 	if _, err := rand.Read(a.secret); err != nil {
@@ -110,7 +110,7 @@ func (a *Authority) Data() (map[string][]byte, error) {
 	return map[string][]byte{secretKey: a.secret, signerCerts: a.Signers(), signerKeys: keys}, nil
 }
 
-// Signers are the certificates, in PEM, of those whose signature counts.
+// Signers returns the certificates of all valid signers, in PEM.
 func (a *Authority) Signers() []byte {
 	var b []byte
 	for _, s := range a.signers {
@@ -119,8 +119,8 @@ func (a *Authority) Signers() []byte {
 	return b
 }
 
-// Renew makes the next signer when it is time to, and forgets those that have expired; it tells whether there is
-// something new to keep.
+// Renew creates the next signer when it is due and removes expired signers. It reports whether there is a change to
+// store.
 func (a *Authority) Renew(now time.Time) (changed bool, err error) {
 	before := len(a.signers)
 	a.signers = slices.DeleteFunc(a.signers, func(s signer) bool { return now.After(s.cert.NotAfter) })
@@ -143,7 +143,7 @@ func (a *Authority) Renew(now time.Time) (changed bool, err error) {
 	return true, nil
 }
 
-// signer is who signs now: the newest that everybody has had the time to hear of.
+// signer returns the current signer: the newest signer that has been published for long enough.
 func (a *Authority) signer(now time.Time) signer {
 	for _, s := range slices.Backward(a.signers) {
 		if now.Sub(s.cert.NotBefore) >= introduction+backdating {
@@ -153,10 +153,10 @@ func (a *Authority) signer(now time.Time) signer {
 	return a.signers[0]
 }
 
-// Key derives the key for a purpose, of an object that the other parts name.
+// Key derives the key for a purpose and an object, which the other parts name.
 func (a *Authority) Key(purpose string, of ...string) []byte { return Derive(a.secret, purpose, of...) }
 
-// Derive derives a key from another one.
+// Derive derives a key from another key.
 func Derive(from []byte, purpose string, of ...string) []byte {
 	var info []byte
 	for _, part := range append([]string{purpose}, of...) {
@@ -182,7 +182,7 @@ func MAC(key []byte, parts ...[]byte) []byte {
 // Seal is MAC as text.
 func Seal(key []byte, parts ...[]byte) string { return hex.EncodeToString(MAC(key, parts...)) }
 
-// Sealed tells whether a seal is that of the parts.
+// Sealed reports whether a seal belongs to the parts.
 func Sealed(seal string, key []byte, parts ...[]byte) bool {
 	b, err := hex.DecodeString(seal)
 	return err == nil && hmac.Equal(b, MAC(key, parts...))
@@ -195,13 +195,13 @@ func Digest(b []byte) string {
 	return d.Digest()
 }
 
-// Digester makes the Digest of what is written to it.
+// Digester computes the Digest of the data written to it.
 type Digester struct{ hash.Hash }
 
 // NewDigester has nothing yet.
 func NewDigester() Digester { return Digester{sha256.New()} }
 
-// Digest is that of all that was written.
+// Digest returns the digest of all data written.
 func (d Digester) Digest() string { return "sha256:" + hex.EncodeToString(d.Sum(nil)) }
 
 // Certificate is a certificate with its private key, both in PEM.
@@ -236,7 +236,7 @@ func (a *Authority) Issue(name string, client bool, now time.Time) (*Certificate
 	}, nil
 }
 
-// sign makes the certificate of key; without a parent it is its own.
+// sign creates the certificate of key. Without a parent, the certificate is self-signed.
 func sign(template, parent *x509.Certificate, key, by crypto.Signer) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -253,8 +253,8 @@ func sign(template, parent *x509.Certificate, key, by crypto.Signer) (*x509.Cert
 	return x509.ParseCertificate(der)
 }
 
-// Current tells whether a certificate of that name, as Issue has made it, need not be renewed yet: whether it is good
-// for long enough, and signed by one of signers.
+// Current reports whether a certificate made by Issue for that name needs no renewal yet. It must be valid for long
+// enough, and signed by a certificate in signers.
 func Current(cert, signers []byte, name string, now time.Time) bool {
 	block, _ := pem.Decode(cert)
 	if block == nil {

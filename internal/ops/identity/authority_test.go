@@ -67,7 +67,7 @@ func TestAuthorityOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// A key is for one purpose and one object; however their names run together, no two share one.
+// A key is for a single purpose and object. No two objects share a key, even if their concatenated names are equal.
 func TestKeysDiffer(t *testing.T) {
 	a := newAuthority(t, epoch)
 	seen := map[string]string{}

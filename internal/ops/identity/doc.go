@@ -1,7 +1,8 @@
-// Package identity says who may ask a process of Geobench for what, and lets each process prove who it is.
+// Package identity defines which requests a process of Geobench accepts from which callers, and lets each process prove
+// its identity.
 //
-// An operator has one Authority, kept in a Secret of its own namespace: a secret from which keys are derived (HKDF, RFC
-// 5869), and the certificates that sign those of everybody else. From it come
+// An operator has a single Authority, kept in a Secret of the operator's namespace. It consists of a secret from which
+// keys are derived (HKDF, RFC 5869), and the certificates that sign all other certificates. It provides
 //
 //   - the certificates of the administration servers (mutual TLS): a server belongs to one database or one run and says so in its
 //     name, and answers the operator alone;

@@ -13,20 +13,20 @@ import (
 
 // The files of a Folder, and the keys of the Secret that it is.
 const (
-	// FileCert and FileKey are the certificate of the pod's administration servers, and its key; FileSigners are the
-	// certificates of those whose signature counts. All in PEM.
+	// FileCert and FileKey are the certificate of the pod's administration servers, and its key. FileSigners holds the
+	// certificates of the valid signers. All are in PEM.
 	FileCert    = "tls.crt"
 	FileKey     = "tls.key"
 	FileSigners = "ca.crt"
-	// FilePeer is the key that the nodes of a database share; FileClients the one that those of the clients of its runs
-	// are derived from: see ClientKey. Nodes have both.
+	// FilePeer is the key that the nodes of a database share. FileClients is the key from which the keys of its runs'
+	// clients are derived: see ClientKey. Nodes have both.
 	FilePeer    = "peer.key"
 	FileClients = "clients.key"
 	// FileClient is the key of the clients of a run: its workers have it.
 	FileClient = "client.key"
 )
 
-// DefaultFolder is where pods find their credentials.
+// DefaultFolder is the folder of a pod's credentials.
 const DefaultFolder = "/etc/geobench-credentials"
 
 // OperatorName is the name that servers take requests from.
@@ -35,14 +35,14 @@ const OperatorName = "operator.geobench.dev"
 // ServerName is the name of the administration servers in the pods of a database, and of the runs on it.
 func ServerName(databaseUID string) string { return databaseUID + ".database.geobench.dev" }
 
-// ClientKey is the key of the clients of a run, from what is in FileClients.
+// ClientKey derives the key of a run's clients from the contents of FileClients.
 func ClientKey(clients []byte, run string) []byte { return Derive(clients, "client", run) }
 
 // Folder is the credentials of a pod: a Secret that is mounted. Files are read when they are used, for they are
 // renewed.
 type Folder string
 
-// Read returns one of the files.
+// Read returns the contents of a file.
 func (f Folder) Read(file string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(string(f), file))
 	if err == nil && len(b) == 0 {
@@ -78,8 +78,8 @@ func (f Folder) server() *tls.Config {
 	}
 }
 
-// Listener makes those who connect prove that they are the operator before anything that they send is read; turned
-// hears of those who cannot.
+// Listener requires each peer to prove that it is the operator before any of its data is read. It calls turned for each
+// peer that fails.
 func (f Folder) Listener(l net.Listener, turned func(from net.Addr, reason error)) net.Listener {
 	return &listener{l, f.server(), turned}
 }
@@ -98,8 +98,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &connection{Conn: tls.Server(c, l.config), turned: l.turned}, nil
 }
 
-// connection is one whose first read, not its acceptance, waits for the proof: whoever takes his time holds up nobody
-// else.
+// connection is a connection whose first read waits for the proof. Accepting does not wait for it, so a slow peer
+// delays no other peer.
 type connection struct {
 	*tls.Conn
 	proof  sync.Once
@@ -115,7 +115,7 @@ func (c *connection) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// isOperator lets nobody in who is merely known.
+// isOperator rejects peers that have a valid identity but are not the operator.
 func isOperator(s tls.ConnectionState) error {
 	if leaf := s.PeerCertificates[0]; !slices.Contains(leaf.DNSNames, OperatorName) {
 		return fmt.Errorf("the client is %v, not %s", leaf.DNSNames, OperatorName)

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// strangersEvery is the least time between two lines in the log about those who are turned away.
+// strangersEvery is the minimum time between two log lines about rejected peers.
 const strangersEvery = 10 * time.Second
 
-// Unauthenticated counts those who are turned away because they cannot prove who they are, and tells the log of them
-// now and then.
+// Unauthenticated counts peers that are rejected because they cannot prove their identity, and logs them at intervals.
 type Unauthenticated struct {
 	Log *slog.Logger
 
@@ -32,7 +31,7 @@ func (s *Unauthenticated) Turned(from net.Addr, reason error) {
 	}
 }
 
-// Count is how many were turned away.
+// Count returns the number of rejected peers.
 func (s *Unauthenticated) Count() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package metrics is what Geobench shows to Prometheus: one table of every metric with its type, unit and labels, and
-// the collectors of workers and runs that fill it. Nodes and the operator fill theirs from the same table, and
-// docs/metrics.md is written from it, so what is documented is what is served.
+// Package metrics defines the Prometheus metrics of Geobench: a table of every metric with its type, unit and labels,
+// and the collectors of workers and runs. Nodes and the operator fill their metrics from the same table.
+// docs/metrics.md is generated from it, so the documentation matches the served metrics.
 //
 // Cardinality is bounded: labels are runs, databases, regions, nodes, types and classes of transactions, and short
 // fixed lists. There is no label for a client, a key or a transaction; exemplars name single transactions.
@@ -23,7 +23,7 @@ const (
 	Histogram Type = "histogram"
 )
 
-// Definition is one metric. It is a line of the table in docs/metrics.md.
+// Definition is a metric, which is a row of the table in docs/metrics.md.
 type Definition struct {
 	// Name as it is served; counters end in _total, and a unit is a base unit (seconds, bytes).
 	Name string
@@ -31,7 +31,7 @@ type Definition struct {
 	Type Type
 	// Labels in the order in which values are given.
 	Labels []string
-	// Buckets are the upper bounds of a classic histogram; the native one has a resolution of 10%.
+	// Buckets are the upper bounds of a classic histogram. The native histogram has a resolution of 10%.
 	Buckets []float64
 }
 
@@ -42,7 +42,7 @@ type Source struct {
 	Metrics     []*Definition
 }
 
-// nativeFactor is the growth from one bucket of a native histogram to the next.
+// nativeFactor is the growth factor between consecutive buckets of a native histogram.
 const nativeFactor = 1.1
 
 // maxNativeBuckets bounds a native histogram; beyond, its resolution halves.
@@ -86,7 +86,7 @@ func (d *Definition) CounterVec(fixed ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help, ConstLabels: d.fixed(fixed)}, d.Labels[len(fixed):])
 }
 
-// HistogramVec makes the metric with the values of its first labels fixed: native and classic in one.
+// HistogramVec returns the metric with fixed values of its first labels, as a native and a classic histogram.
 func (d *Definition) HistogramVec(fixed ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: d.Name, Help: d.Help, ConstLabels: d.fixed(fixed), Buckets: d.Buckets,
@@ -107,14 +107,14 @@ func (d *Definition) value(desc *prometheus.Desc, v float64, labels []string) pr
 	return prometheus.MustNewConstMetric(desc, t, v, labels...)
 }
 
-// Collector serves some metrics whose values are taken when Prometheus asks.
+// Collector serves metrics whose values are read when Prometheus scrapes.
 type Collector struct {
 	fixed   []string
 	descs   map[*Definition]*prometheus.Desc
 	collect func(put Put)
 }
 
-// Put hands out one sample: labels are the values of the labels that are not fixed.
+// Put emits a sample. labels are the values of the labels that are not fixed.
 type Put func(d *Definition, v float64, labels ...string)
 
 // NewCollector makes a collector of metrics whose first labels have fixed values.

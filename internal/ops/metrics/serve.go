@@ -57,11 +57,11 @@ func Serve(address string, r prometheus.Gatherer) (*Server, error) {
 	return s, nil
 }
 
-// Address is where the server listens.
+// Address returns the address at which the server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Linger waits for one more scrape, so that the last figures are seen: until ctx ends, and not at all when nobody has
-// ever scraped.
+// Linger waits for another scrape, so that the last figures are collected, or until ctx ends. It does not wait if there
+// has never been a scrape.
 func (s *Server) Linger(ctx context.Context) {
 	if s.scrapes.Load() == 0 {
 		return

@@ -241,8 +241,8 @@ func PutRTT(put Put, t *geo.Topology, from, to geo.Region, measured *hdrhistogra
 	}
 }
 
-// PutMeshRTT hands out what was measured below a mesh and through it on the way to a region, in microseconds. Nil and
-// empty histograms are left out.
+// PutMeshRTT emits the round trips to a region measured below a mesh and through it, in microseconds. It omits nil and
+// empty histograms.
 func PutMeshRTT(put Put, to string, below, through *hdrhistogram.Histogram) {
 	if below != nil && below.TotalCount() > 0 {
 		put(BelowMeshRTT, float64(below.ValueAtQuantile(50))/1e6, to)

@@ -1,6 +1,5 @@
-// Package waitport waits until servers accept connections: what holds the pods of one role of a database back until
-// those of another are there, so that they need not end and be started again, which Kubernetes does after ever longer
-// pauses.
+// Package waitport waits until servers accept connections. It delays the pods of a database's role until the pods of
+// another role are available. Otherwise, they would exit and be restarted, which Kubernetes does with growing pauses.
 package waitport
 
 import (
@@ -17,22 +16,22 @@ import (
 )
 
 const (
-	// pause between two looks at those who have not answered.
+	// pause between two attempts at the servers that have not answered.
 	pause = time.Second
-	// patience with one connection: more than the round trip of any link.
+	// patience is the timeout of a connection attempt: more than the round trip of any link.
 	patience = 5 * time.Second
-	// reportEvery is how often the log says who is waited for.
+	// reportEvery is the interval between log lines that name the outstanding servers.
 	reportEvery = 30 * time.Second
 )
 
-// Options say who is waited for.
+// Options define the servers to wait for.
 type Options struct {
 	// Hosts are all of a role, Port is theirs.
 	Hosts []string
 	Port  int
 	// Need says how many of them.
 	Need v1alpha1.RoleHosts
-	// Self is the host of whoever waits. It does not wait for itself.
+	// Self is the host of the waiting process, which does not wait for itself.
 	Self string
 	Log  *slog.Logger
 

@@ -1,5 +1,5 @@
-// Package workersync is where a worker pod and the operator meet: one ConfigMap per worker, made by the operator, which
-// the worker may get and patch (see the keys in package deploy). It is the worker's side.
+// Package workersync is the worker's side of its communication with the operator. They use a ConfigMap for each worker,
+// which the operator creates and the worker may get and patch (see the keys in package deploy).
 package workersync
 
 import (
@@ -19,22 +19,23 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Place is one worker's meeting place. Its methods ride out an API server that is away for a while: they try again
-// until their context ends.
+// Place is a worker's ConfigMap. Its methods tolerate an API server that is unavailable for a while: they retry until
+// their context ends.
 type Place struct {
 	// ConfigMaps of the run's namespace.
 	ConfigMaps typedcorev1.ConfigMapInterface
 	// Name of the ConfigMap.
 	Name string
-	// Poll is how often to look and how long to wait before trying again.
+	// Poll is the interval between reads, and the pause before a retry.
 	Poll time.Duration
 }
 
-// ErrUsed says that another worker process has been here before: this one replaces it and must not start over.
+// ErrUsed means that another worker process has used the ConfigMap before. This process replaces it and must not start
+// again.
 var ErrUsed = errors.New("another worker process has been ready here before: a worker that was replaced can't take part")
 
-// Ready says that the worker pod is ready to start: its clients are connected. It fails with ErrUsed when another one
-// has said so before.
+// Ready reports that the worker pod is ready to start: its clients are connected. It fails with ErrUsed if another
+// process has reported this before.
 func (p *Place) Ready(ctx context.Context, pod string) error {
 	cm, err := p.get(ctx)
 	if err != nil {
@@ -70,7 +71,7 @@ func (p *Place) AwaitStart(ctx context.Context) (time.Time, error) {
 	return at, p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateRunning}, nil)
 }
 
-// Progress tells how far the worker is. It tries once: the next one will do as well.
+// Progress reports the worker's progress. It does not retry, because the next report replaces this report.
 func (p *Place) Progress(ctx context.Context, progress deploy.Progress) error {
 	b, err := json.Marshal(progress)
 	if err != nil {
@@ -79,7 +80,7 @@ func (p *Place) Progress(ctx context.Context, progress deploy.Progress) error {
 	return p.patchOnce(ctx, map[string]string{deploy.KeyProgress: string(b)}, nil)
 }
 
-// Done hands in the gzipped report, what the worker's history holds, if it has one, and the seal over both.
+// Done submits the gzipped report, the description of the worker's history if it has a history, and the seal over both.
 func (p *Place) Done(ctx context.Context, h *deploy.HandIn, seal string) error {
 	data := map[string]string{deploy.KeyState: deploy.StateDone, deploy.KeySeal: seal}
 	if h.History != "" {
@@ -117,7 +118,7 @@ func (p *Place) patchOnce(ctx context.Context, data map[string]string, binary ma
 	return err
 }
 
-// again repeats f until it succeeds, fails for good or ctx ends.
+// again repeats f until it succeeds, fails permanently or ctx ends.
 func (p *Place) again(ctx context.Context, f func() error) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, p.Poll, true, func(context.Context) (bool, error) {

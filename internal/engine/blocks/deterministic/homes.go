@@ -102,7 +102,7 @@ func (l *lateRequest) Come() {
 // Resume runs what Moves has made possible.
 func (x *Executor) Resume() { x.drain() }
 
-// current reports that no row of t has been moved since, and that no log with a pending move of its rows is behind.
+// current reports whether the move counts in homes equal the counts at this node, for all rows of t that are local.
 func (x *Executor) current(t *txn.Transaction, homes Homes) bool {
 	if x.c.Moves == nil {
 		return true

@@ -16,7 +16,7 @@ import (
 const (
 	// accounts are the rows of Figures' load, and hot the first of them, which half of the transfers use.
 	accounts, hot = 100, 5
-	// sending is how long clients send transactions, and ends when the simulation stops.
+	// sending is the time for which clients send transactions. ends is the time at which the simulation stops.
 	sending, ends = 2 * time.Second, 4 * time.Second
 )
 

@@ -17,12 +17,12 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Where proxies tell everybody their counters, as text in Prometheus' format.
+// The addresses at which proxies publish their counters, as text in Prometheus' format.
 const (
-	// StatsPort and StatsPath are those of Istio's proxies in pods. The mesh lets the port alone by itself.
+	// StatsPort and StatsPath belong to Istio's proxies in pods. The mesh exempts the port by default.
 	StatsPort = 15090
 	StatsPath = "/stats/prometheus?filter=tcp_(sent%7Creceived)_bytes_total%7Cupstream_cx_(tx%7Crx)_bytes_total"
-	// ZtunnelPort and ZtunnelPath are those of the proxies on machines, ztunnel, whose pods have the labels of Ztunnels in
+	// ZtunnelPort and ZtunnelPath belong to ztunnel, the proxy on machines. Its pods have the labels Ztunnels in
 	// RootNamespace.
 	ZtunnelPort = 15020
 	ZtunnelPath = "/metrics"
@@ -31,12 +31,12 @@ const (
 // Ztunnels are the labels of the proxies on machines.
 var Ztunnels = map[string]string{"app": "ztunnel"}
 
-// ReportsEvery is how long Istio's proxies in pods may keep the bytes of a connection that is open to themselves:
-// tcp_reporting_duration, 5 s by default, and a second for the report. Envoy's own counters, and ztunnel's, have them
-// at once.
+// ReportsEvery is the maximum time after which Istio's proxies in pods report the bytes of an open connection. It is
+// tcp_reporting_duration, 5 s by default, and a second for the report. The counters of Envoy and ztunnel are up to date
+// immediately.
 const ReportsEvery = 6 * time.Second
 
-// Nodes are what a proxy's counters call the nodes of a database.
+// Nodes holds the names of a database's nodes in a proxy's counters.
 type Nodes struct {
 	Namespace string
 	// Regions of workloads and Services, by their names.
@@ -45,24 +45,24 @@ type Nodes struct {
 	Ports []int32
 }
 
-// Carried is what a proxy has carried between nodes since it began to count.
+// Carried is the traffic that a proxy has carried between nodes since its counters started.
 type Carried struct {
-	// Counters names those that it was read from.
+	// Counters names the counters from which the traffic was read.
 	Counters Counters
 	// Links are in the order of their regions' names.
 	Links []CarriedLink
 }
 
-// Counters are those of a proxy.
+// Counters is a kind of proxy counters.
 type Counters string
 
-// The counters that are known. Istio's tell both ends of a connection and leave its port out; Envoy's tell the port.
+// The known counters. Istio's counters name both ends of a connection and omit its port; Envoy's name the port.
 const (
 	CountersIstio Counters = "istio_tcp_*_bytes_total"
 	CountersEnvoy Counters = "envoy_cluster_upstream_cx_*_bytes_total"
 )
 
-// CarriedLink is one direction. A region is empty where the counters do not tell it.
+// CarriedLink is the traffic in one direction. A region is empty if the counters do not name it.
 type CarriedLink struct {
 	From, To string
 	Bytes    int64
@@ -71,16 +71,16 @@ type CarriedLink struct {
 // ErrUncounted says that a proxy has no counters of what nodes send each other.
 var ErrUncounted = errors.New("it has neither " + string(CountersIstio) + " nor " + string(CountersEnvoy) + " of clusters that lead to the ports of nodes")
 
-// longestLine bounds a line of counters: one that is longer is no proxy's.
+// longestLine bounds a line of counters: a longer line does not come from a proxy.
 const longestLine = 64 << 10
 
-// ReadCarried reads the counters of a proxy. Own is the region of the pod that it belongs to; empty for one that
-// belongs to a machine.
+// ReadCarried reads the counters of a proxy. own is the region of the proxy's pod; it is empty for the proxy of a
+// machine.
 //
-// Istio calls sent what the server of a connection sends, and received what it receives, whoever reports: so received
-// goes from source to destination, and sent comes back. Both ends report a connection; the source's report is taken.
-// Without Istio's filter there are the counters of an Envoy: those of its clusters that lead to the ports of nodes,
-// which Istio names outbound|PORT|SUBSET|HOST.
+// For Istio, sent is the data that a connection's server sends, and received the data that the server receives,
+// whichever end reports. So received flows from source to destination, and sent flows back. Both ends report a
+// connection; ReadCarried uses the source's report. Without Istio's filter there are only Envoy's counters, for the
+// clusters that lead to the ports of nodes, which Istio names outbound|PORT|SUBSET|HOST.
 func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 	istio, envoy := map[[2]string]int64{}, map[[2]string]int64{}
 	hasIstio, hasEnvoy := false, false
@@ -163,7 +163,7 @@ func (n *Nodes) between(l map[string]string) (from, to string, ok bool) {
 	if l["reporter"] != "source" || l["source_workload_namespace"] != n.Namespace {
 		return "", "", false
 	}
-	// Proxies learn the workload at the other end from the other proxy; without one they know the Service.
+	// A proxy learns the remote workload from the remote proxy; without a remote proxy, it knows only the Service.
 	where, namespace := l["destination_workload"], l["destination_workload_namespace"]
 	if where == "" || where == "unknown" {
 		where, namespace = l["destination_service_name"], l["destination_service_namespace"]
@@ -175,7 +175,8 @@ func (n *Nodes) between(l map[string]string) (from, to string, ok bool) {
 	return from, to, from != "" && to != ""
 }
 
-// cluster reports whether a cluster of an Envoy leads to nodes, and the region of these, where its name tells.
+// cluster reports whether an Envoy cluster leads to nodes, and returns the nodes' region if the cluster's name contains
+// it.
 func (n *Nodes) cluster(name string) (region string, ok bool) {
 	parts := strings.Split(strings.TrimRight(name, ";"), "|")
 	if len(parts) != 4 || parts[0] != "outbound" {

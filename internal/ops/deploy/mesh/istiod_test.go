@@ -32,7 +32,7 @@ import (
 // network namespace of the test, and a name.
 const istiodIP = "10.0.0.43"
 
-// program is one that hack/istiod.sh has built.
+// program returns a program that hack/istiod.sh has built.
 func program(t *testing.T, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)

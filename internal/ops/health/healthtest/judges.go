@@ -1,6 +1,6 @@
-// Package healthtest judges objects as the tools do that GitOps and CI are made of, with their own evaluators, for
-// tests: kstatus as in Flux and Helm, Lua as in Argo CD, CEL as in Flux's health checks, label selectors over JSON
-// paths as in Argo Workflows. What a tool does around its evaluator is here in the order in which the tool does it.
+// Package healthtest judges objects for tests as GitOps and CI tools do, with the tools' evaluators. Flux and Helm use
+// kstatus, Flux's health checks use CEL, and Argo CD uses Lua. Argo Workflows uses label selectors over JSON paths. The
+// steps of a tool around its evaluator are here in the tool's order.
 package healthtest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Verdict is what a tool makes of an object, in the tool's own words, and the message that it shows.
+// Verdict is a tool's verdict on an object, in the tool's words, and the message that the tool shows.
 type Verdict struct{ Status, Message string }
 
 // KStatus judges as Flux's wait and Helm's waiter do: Current, InProgress, Failed or Terminating.
@@ -29,7 +29,7 @@ func KStatus(u *unstructured.Unstructured) (Verdict, error) {
 	return Verdict{string(r.Status), r.Message}, nil
 }
 
-// ArgoCD judges as Argo CD does with a health.lua: what is being deleted is Progressing before any script is asked.
+// ArgoCD judges as Argo CD does with a health.lua: an object in deletion is Progressing before any script runs.
 func ArgoCD(script string, u *unstructured.Unstructured) (Verdict, error) {
 	if u.GetDeletionTimestamp() != nil {
 		return Verdict{"Progressing", "Pending deletion"}, nil
@@ -129,8 +129,9 @@ type Expressions struct {
 	Current    string `json:"current"`
 }
 
-// Flux judges as kustomize-controller does with healthCheckExprs: another observed generation is InProgress before any
-// expression is asked, and an expression that cannot be evaluated is an error, after which Flux goes on waiting.
+// Flux judges as kustomize-controller does with healthCheckExprs. An object with another observed generation is
+// InProgress before any expression is evaluated. An expression that cannot be evaluated is an error, after which Flux
+// continues to wait.
 func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	if observed, ok, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); err != nil {
 		return Verdict{}, err
@@ -169,8 +170,8 @@ func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	return Verdict{Status: "InProgress"}, nil
 }
 
-// Workflow judges as a resource template of Argo Workflows does: the failure condition first, and Running while neither
-// holds. Both are label selectors whose keys are paths into the object.
+// Workflow judges as a resource template of Argo Workflows does. It checks the failure condition first, and returns
+// Running while neither condition holds. Both conditions are label selectors with paths into the object as keys.
 func Workflow(success, failure string, u *unstructured.Unstructured) (Verdict, error) {
 	text, err := u.MarshalJSON()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// Database is what the pods of a database find, and what the operator proves itself to them with, all of an authority
-// of its own.
+// Database returns the credentials of a database's pods, and the operator's credentials for them, all from a new
+// authority.
 func Database(t testing.TB) (identity.Folder, *tls.Config) {
 	t.Helper()
 	a, err := identity.NewAuthority(time.Now())
