@@ -65,7 +65,7 @@ const (
 type finding struct {
 	state           state
 	reason, message string
-	// verdict of what has ended; Succeeded tells of it.
+	// verdict is the verdict of a finished object, reported by Succeeded.
 	verdict string
 }
 
@@ -135,8 +135,8 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 	return f
 }
 
-// Experiment judges an experiment at a time: by whether its runs could be carried out and its claims be judged, and by
-// what spec.gate asks for, all of which its condition Failed tells.
+// Experiment judges an experiment at the given time. It considers whether the runs were carried out, whether the claims
+// were judged, and the requirements of spec.gate; the condition Failed reports all three.
 func Experiment(e *v1alpha1.Experiment, now time.Time) []metav1.Condition {
 	return ofExperiment(e, now).conditions(e.Generation)
 }

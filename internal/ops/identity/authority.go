@@ -38,7 +38,7 @@ const (
 	introduction = 24 * time.Hour
 	// certificateLife is the validity of all other certificates. They are renewed when a third of that time is left.
 	certificateLife = 90 * 24 * time.Hour
-	// backdating allows for clocks that are behind.
+	// backdating allows for slow clocks.
 	backdating = time.Hour
 	keySize    = 32
 )

@@ -124,8 +124,8 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestSignersAreReplaced lets ten years pass, a day at a time. At any time there is a signer; the next one is known to
-// everybody before it signs anything; and what was signed counts for as long as it is good.
+// TestSignersAreReplaced simulates ten years in steps of a day. There is always a signer. Every process knows the next
+// signer before it signs anything. Signed certificates are accepted for their whole validity.
 func TestSignersAreReplaced(t *testing.T) {
 	a := newAuthority(t, epoch)
 	pair := issue(t, a, "x", epoch)

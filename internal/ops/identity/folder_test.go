@@ -36,7 +36,7 @@ func (a *Authority) clientOf(t *testing.T, name string, client bool, server stri
 	return a.Client(pair, server)
 }
 
-// A server answers the operator, and the operator believes the server that it asked for: nobody else.
+// A server answers only the operator, and the operator accepts only the server that it asked for.
 func TestServer(t *testing.T) {
 	a, other, folder := newAuthority(t, time.Now()), newAuthority(t, time.Now()), t.TempDir()
 	a.write(t, folder, ServerName("uid"), time.Now())

@@ -25,7 +25,7 @@ const (
 
 // Definition is a metric, which is a row of the table in docs/metrics.md.
 type Definition struct {
-	// Name as it is served; counters end in _total, and a unit is a base unit (seconds, bytes).
+	// Name is the exported name; counters end in _total, and a unit is a base unit (seconds, bytes).
 	Name string
 	Help string
 	Type Type
@@ -37,7 +37,7 @@ type Definition struct {
 
 // Source is a group of metrics: where they are served.
 type Source struct {
-	// Name is its heading in the documentation, About what a reader has to know about it.
+	// Name is the group's heading in the documentation. About is the explanation for its readers.
 	Name, About string
 	Metrics     []*Definition
 }
@@ -117,7 +117,7 @@ type Collector struct {
 // Put emits a sample. labels are the values of the labels that are not fixed.
 type Put func(d *Definition, v float64, labels ...string)
 
-// NewCollector makes a collector of metrics whose first labels have fixed values.
+// NewCollector returns a collector of metrics with fixed values of their first labels.
 func NewCollector(of []*Definition, collect func(put Put), fixed ...string) *Collector {
 	c := &Collector{fixed: slices.Clone(fixed), descs: map[*Definition]*prometheus.Desc{}, collect: collect}
 	for _, d := range of {

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// everything serves one sample of every metric in the table.
+// everything exports one sample of every metric in the table.
 func everything() *prometheus.Registry {
 	r := prometheus.NewPedanticRegistry()
 	for _, s := range All() {
@@ -89,7 +89,7 @@ func TestLinger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()       //nolint:errcheck // the test ends
-	s.Linger(t.Context()) // nobody has scraped: returns at once
+	s.Linger(t.Context()) // no scrape yet: returns immediately
 	take := func() {
 		resp, err := http.Get("http://" + s.Address() + "/metrics")
 		if err != nil {
@@ -102,7 +102,7 @@ func TestLinger(t *testing.T) {
 	take()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.Linger(over) // gives up when told
+	s.Linger(over) // gives up when ctx ends
 	lingered := make(chan struct{})
 	go func() {
 		s.Linger(t.Context())

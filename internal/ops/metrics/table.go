@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// The labels that groups of metrics share. Those of one process come first: they are fixed there.
+// Labels that groups of metrics share. The labels with fixed values in a process come first.
 var (
 	runLabels    = []string{"run", "database"}
 	workerLabels = with(runLabels, "region", "worker")

@@ -1,6 +1,6 @@
-// Package presets holds network profiles that everybody may use by name: measured round trips between cloud regions,
-// and the networks of papers. They are NetworkProfile manifests, one file each, with their sources in comments; a
-// profile of the same name in a cluster or among the given files comes first.
+// Package presets holds network profiles that every user may refer to by name: measured round trips between cloud
+// regions, and the networks of papers. Each is a NetworkProfile manifest in a file, with its sources in comments. A
+// profile of the same name in the cluster or among the given files takes precedence.
 package presets
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Files holds one manifest per preset, called NAME.yaml.
+// Files contains a manifest per preset, named NAME.yaml.
 //
 //go:embed *.yaml
 var Files embed.FS

@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A preset is used as it is decoded, so its file must leave nothing to defaults, and hold all pairs.
+// A preset is used as decoded, so its file must not rely on defaults, and must contain all pairs.
 func TestFiles(t *testing.T) {
 	files, err := fs.Glob(presets.Files, "*.yaml")
 	if err != nil {

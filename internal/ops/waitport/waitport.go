@@ -29,7 +29,7 @@ type Options struct {
 	// Hosts are all of a role, Port is theirs.
 	Hosts []string
 	Port  int
-	// Need says how many of them.
+	// Need defines how many of the servers must answer.
 	Need v1alpha1.RoleHosts
 	// Self is the host of the waiting process, which does not wait for itself.
 	Self string

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// It goes on when those who are needed have answered, each once, and does not wait for itself.
+// Run returns when the needed servers have answered, each once, and does not wait for itself.
 func TestRun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		need   v1alpha1.RoleHosts

@@ -42,7 +42,7 @@ func program(t *testing.T, variable string) string {
 	return path
 }
 
-// start runs a program in a folder until the test ends, and shows what it has said if the test has failed.
+// start runs a program in a folder until the test ends, and shows the program's output if the test has failed.
 func start(t *testing.T, folder string, environment []string, name string, arguments ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -106,9 +106,9 @@ func total(page, name, holds string) (sum float64, lines int) {
 	return sum, lines
 }
 
-// TestIstiod has a real istiod, beside a real API server and without machines, make of Geobench's pods what it would
-// make of them in a cluster: its webhook injects, its authority signs, and a real Envoy under Istio's agent takes the
-// configuration of a node under the chart's policies.
+// TestIstiod runs a real istiod with a real API server, without machines. istiod treats Geobench's pods as it would in
+// a cluster: its webhook injects, and its authority signs. A real Envoy under Istio's agent receives the configuration
+// of a node under the chart's policies.
 func TestIstiod(t *testing.T) {
 	istiod, agent, envoy := program(t, "GEOBENCH_ISTIOD"), program(t, "GEOBENCH_PILOT_AGENT"), program(t, "GEOBENCH_ENVOY")
 	module, helm := program(t, "GEOBENCH_ISTIO_MODULE"), program(t, "GEOBENCH_HELM")
@@ -295,8 +295,8 @@ ports: [{name: geobench, port: 7000, appProtocol: tcp}, {name: admin, port: 7004
 	}
 	t.Logf("istiod has pushed %.0f configurations to the proxy of a node, none was refused, and has signed %.0f certificates", pushes, signed)
 
-	// What it tells the proxy is what the pod is to have: its identity, mutual TLS to other nodes and from them, and the
-	// region's clients.
+	// The proxy's configuration must contain the pod's identity, mutual TLS to and from other nodes, and the region's
+	// clients.
 	certificates, err := get("http://127.0.0.1:15000/certs")
 	if err != nil || !strings.Contains(certificates, "spiffe://cluster.local/ns/lab/sa/default") {
 		t.Errorf("the proxy's certificates are %s: %v", certificates, err)

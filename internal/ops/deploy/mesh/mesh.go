@@ -1,5 +1,5 @@
-// Package mesh knows Istio as far as Geobench meets it: what puts pods into a mesh or keeps them out, how one sees in
-// which mesh a pod is, and what a mesh asks of connections to it. It does no I/O.
+// Package mesh contains Geobench's knowledge of Istio: how pods join a mesh or stay outside, how to tell which mesh a
+// pod is in, and what a mesh requires of connections to the pod. It does no I/O.
 package mesh
 
 import (
@@ -22,7 +22,7 @@ const ProxyContainer = "istio-proxy"
 const (
 	labelInject   = "sidecar.istio.io/inject"
 	labelDataMode = "istio.io/dataplane-mode"
-	revision      = "istio.io/rev" // a label that asks for one, and an annotation that says which it became
+	revision      = "istio.io/rev" // a label that requests a revision, and an annotation with the actual revision
 
 	annotationNative     = "sidecar.istio.io/nativeSidecar"
 	annotationConfig     = "proxy.istio.io/config"
@@ -30,9 +30,9 @@ const (
 	annotationRedirected = "ambient.istio.io/redirection"
 )
 
-// Wanted returns the labels and annotations of a pod that is to be in a mesh. The mesh lets ports outside alone: those
-// that whoever is in no mesh calls, such as the operator, Prometheus and kubelet, behind TLS of their own or with
-// nothing to hide.
+// Wanted returns the labels and annotations of a pod that should be in a mesh. The mesh exempts the ports in outside.
+// Clients without a mesh, such as the operator, Prometheus and kubelet, call these ports, which use their own TLS or
+// carry nothing secret.
 //
 // A proxy is a native sidecar, which starts before the pod's containers and ends after them: so the pods of Jobs end,
 // too. Where Istio is older than that (before 1.27 it is an option), containers are held until the proxy is there.
@@ -54,20 +54,20 @@ func Wanted(m v1alpha1.Mesh, outside ...int32) (labels, annotations map[string]s
 	return nil, nil
 }
 
-// Pod is what one sees of the mesh at a pod.
+// Pod describes the mesh as observed at a pod.
 type Pod struct {
 	// Mode is never Auto.
 	Mode v1alpha1.Mesh
-	// Version is the tag of its proxy's image or the revision of the control plane; empty where nothing tells.
+	// Version is the tag of the proxy's image or the revision of the control plane; empty if unknown.
 	Version string
-	// Restarts counts how often its proxy was started again, and Down says why it does not run. Both are of proxies in
-	// pods alone.
+	// Restarts counts the restarts of the pod's proxy, and Down is the reason why the proxy does not run. Both apply only
+	// to proxies in pods.
 	Restarts int32
 	Down     string
 }
 
-// Of tells in which mesh a pod is that has Begun, by what the mesh has made of it. It goes by the status of the pod:
-// the spec may be left out.
+// Of returns the mesh of a pod that has Begun, from the mesh's changes to the pod. It reads the pod's status: the spec
+// may be omitted.
 func Of(pod *corev1.Pod) Pod {
 	rev := cmp.Or(pod.Annotations[revision], pod.Labels[revision])
 	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
@@ -95,12 +95,12 @@ func Tells(annotation string) bool {
 	return annotation == annotationRedirected || annotation == revision
 }
 
-// Begun reports whether a pod runs so far that Of can tell.
+// Begun reports whether a pod has started far enough for Of.
 func Begun(pod *corev1.Pod) bool {
 	return len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) > 0
 }
 
-// tag is that of an image, or nothing.
+// tag returns the tag of an image, or an empty string.
 func tag(image string) string {
 	if strings.Contains(image, "@") {
 		return ""
@@ -109,8 +109,8 @@ func tag(image string) string {
 	return tag
 }
 
-// All is Of several pods that should be in the same mesh. The problem names one that is in another than the first, or
-// than wanted where that says one.
+// All applies Of to pods that should be in the same mesh. The problem names a pod with another mesh than the first pod,
+// or than wanted if it is set.
 func All(wanted v1alpha1.Mesh, pods []*corev1.Pod) (is v1alpha1.MeshStatus, problem string) {
 	for i, pod := range pods {
 		p := Of(pod)

@@ -9,24 +9,26 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// RootNamespace is where PeerAuthentications hold for the whole mesh, unless its administrator has named another one
-// (meshConfig.rootNamespace).
+// RootNamespace is the namespace with PeerAuthentications for the whole mesh, unless its administrator has named
+// another (meshConfig.rootNamespace).
 const RootNamespace = "istio-system"
 
 // PeerAuthentication is what counts of an object of that kind (security.istio.io/v1).
 type PeerAuthentication struct {
 	Namespace string
 	Created   time.Time
-	// Selector is that of the pods; empty for all of its namespace, or of the mesh where that is RootNamespace.
+	// Selector selects the pods. An empty selector selects all pods of the namespace, or of the mesh if the namespace is
+	// RootNamespace.
 	Selector map[string]string
-	// Mode is STRICT, PERMISSIVE, DISABLE, UNSET or empty, and Ports those of ports.
+	// Mode is STRICT, PERMISSIVE, DISABLE, UNSET or empty; Ports are the modes of ports.
 	Mode  string
 	Ports map[string]string
 }
 
-// MutualTLS is what PeerAuthentications ask of connections to a port of a pod with these labels. The closest one that
-// says anything counts: of the port, of the pod, of its namespace, of the mesh; the oldest of several that are equally
-// close. Without any it is Permissive. https://istio.io/latest/docs/reference/config/security/peer_authentication/
+// MutualTLS returns the mode that PeerAuthentications require for connections to a port of a pod with these labels. The
+// closest mode applies, in this order: of the port, of the pod, of its namespace, of the mesh. Among equally close
+// policies, the oldest applies. Without any, the mode is Permissive.
+// https://istio.io/latest/docs/reference/config/security/peer_authentication/
 func MutualTLS(policies []PeerAuthentication, namespace string, labels map[string]string, port int32) v1alpha1.MutualTLS {
 	var ofPod, ofNamespace, ofMesh *PeerAuthentication
 	older := func(at **PeerAuthentication, p *PeerAuthentication) {
@@ -70,7 +72,7 @@ func MutualTLS(policies []PeerAuthentication, namespace string, labels map[strin
 	return v1alpha1.MutualTLSPermissive
 }
 
-// selects tells whether labels have all of a selector.
+// selects reports whether labels contain a whole selector.
 func selects(selector, labels map[string]string) bool {
 	both := maps.Clone(labels)
 	if both == nil {

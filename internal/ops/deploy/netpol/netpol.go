@@ -1,11 +1,11 @@
-// Package netpol builds the NetworkPolicies of a database: who reaches its nodes and the workers of its runs, and whom
-// they reach.
+// Package netpol builds the NetworkPolicies of a database. They define which peers reach its nodes and the workers of
+// its runs, and which peers these reach.
 //
-// There are two, one for all nodes and one for the workers of all runs, so that they are made with the database and go
-// with it. Network policies add up: a connection is let through when one of the policies that select a pod lets it
-// through. Pods that no policy selects are open, and those of a cluster whose network plugin knows no policies stay so,
-// which is why every port proves who calls it in any case (docs/security.md). The kubelet's probes come from the pod's
-// own machine and are let through by all plugins.
+// There are two policies, one for all nodes and one for the workers of all runs, so that they are created and deleted
+// with the database. Network policies add up: a connection is allowed if any of the policies that select a pod allows
+// it. Pods that no policy selects are open, and so are all pods of a cluster with a network plugin that ignores
+// policies. Therefore every port authenticates its callers in any case (docs/security.md). The kubelet's probes come
+// from the pod's own machine, and all plugins allow them.
 package netpol
 
 import (
@@ -29,48 +29,49 @@ const (
 	firstOwnPort = 7001
 	lastOwnPort  = 7009
 	dnsPort      = 53
-	// controlPlane is where Istio's proxies get their certificates and configuration, tunnels where those on machines talk
-	// to each other for the pods (HBONE), in the pods' name and network.
+	// controlPlane is the port from which Istio's proxies get their certificates and configuration. tunnels is the port on
+	// which proxies on machines communicate for the pods (HBONE), in the pods' name and network.
 	controlPlane = 15012
 	tunnels      = 15008
 )
 
-// Database is what the policies have to know of a database.
+// Database describes a database to the policies.
 type Database struct {
 	// Name begins the names of the policies: <name>-nodes and <name>-workers. It must leave room for that in 253
 	// characters.
 	Name, Namespace string
 	// Labels are put on the policies.
 	Labels map[string]string
-	// Nodes and Workers are the labels that the pods of the nodes have, and those of the workers of all runs on the
-	// database, and no others of the namespace. app.kubernetes.io/managed-by has to be among them: admission
-	// (config/admission) takes no policies for other pods.
+	// Nodes and Workers are the labels of the nodes' pods, and of the workers of all runs on the database. No other pods
+	// of the namespace may have them. They must include app.kubernetes.io/managed-by: admission (config/admission) refuses
+	// policies for other pods.
 	Nodes, Workers map[string]string
-	// Programs are the TCP ports on which programs of any image take clients. Without any, the nodes are those of a native
+	// Programs are the TCP ports on which programs of any image accept clients. If empty, the nodes belong to a native
 	// engine.
 	Programs []int32
-	// Elsewhere says that the database runs elsewhere and has no nodes here. Endpoints are where its addresses have led,
-	// as far as the administrator lets databases be there (Cluster.ExternalCIDRs).
+	// Elsewhere reports that the database runs elsewhere and has no nodes here. Endpoints are the resolved addresses of
+	// the database, restricted to the networks that the administrator permits (Cluster.ExternalCIDRs).
 	Elsewhere bool
 	Endpoints []netip.AddrPort
-	// Mesh is that of its pods: empty or None for no mesh.
+	// Mesh is the mesh of the pods; empty or None for no mesh.
 	Mesh v1alpha1.Mesh
 }
 
-// Cluster is what the policies have to know of what is around the database.
+// Cluster describes the database's surroundings to the policies.
 type Cluster struct {
 	// OperatorNamespace and Operator find the operator's pods: the name of their namespace, and labels.
 	OperatorNamespace string            `json:"operatorNamespace,omitempty"`
 	Operator          map[string]string `json:"operator"`
-	// MetricsFrom are those who may read metrics; everybody without any.
+	// MetricsFrom are the peers that may read metrics; if empty, every peer may.
 	MetricsFrom []networkingv1.NetworkPolicyPeer `json:"metricsFrom,omitempty"`
-	// APIServerPorts are the ports of the API server's endpoints, for example 443 and 6443, and APIServerCIDRs their
-	// addresses: any without one.
+	// APIServerPorts are the ports of the API server's endpoints, for example 443 and 6443. APIServerCIDRs are their
+	// addresses; if empty, any address.
 	APIServerPorts []int32  `json:"apiServerPorts,omitempty"`
 	APIServerCIDRs []string `json:"apiServerCIDRs,omitempty"`
-	// ExternalCIDRs are the networks in which databases may run that run elsewhere. Policies add up: to let workers out to
-	// such a database is to open what an administrator has closed for their namespace, so policies do that for addresses
-	// of these networks alone, and without any they leave to others where workers of such databases connect to.
+	// ExternalCIDRs are the networks that may contain databases that run elsewhere. Policies add up: a policy that lets
+	// workers out to such a database opens connections that an administrator has closed for the namespace. So policies
+	// allow only addresses of these networks. If empty, policies leave the workers' connections to such databases to
+	// others.
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
 }
 
@@ -105,8 +106,8 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 			spec.Ingress, spec.Egress = append(spec.Ingress, ingress(probes, peers)), append(spec.Egress, egress(probes, peers))
 		}
 	} else {
-		// What a program says to the others it does on ports that its manifest need not name, and what it must reach
-		// elsewhere nobody here knows. The probes beside programs send packets to each other.
+		// Programs communicate on ports that the manifest need not name, and may have to reach unknown external addresses.
+		// The probers next to programs send packets to each other.
 		spec.Ingress = append(spec.Ingress,
 			ingress(slices.Concat(span(corev1.ProtocolTCP, 1, firstOwnPort-1), span(corev1.ProtocolTCP, lastOwnPort+1, 65535),
 				span(corev1.ProtocolUDP, 1, 65535), tcp(ports.Probe)), peers),
@@ -122,7 +123,7 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	if db.Mesh == v1alpha1.MeshSidecar {
 		// What proxies have carried is a witness of what nodes say that they have sent, for the operator and for dashboards.
 		from := slices.Clone(c.MetricsFrom)
-		if len(from) > 0 { // everybody includes the operator
+		if len(from) > 0 { // an empty list already includes the operator
 			from = append(from, operator(c))
 		}
 		spec.Ingress = append(spec.Ingress, ingress(tcp(mesh.StatsPort), from...))
@@ -159,7 +160,7 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// meshed is what the proxy of a pod must reach so that the pod reaches others.
+// meshed returns the rules that a pod's proxy needs so that the pod reaches others.
 func meshed(db *Database, others networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgressRule {
 	switch db.Mesh {
 	case v1alpha1.MeshSidecar:
@@ -180,7 +181,7 @@ func policy(db *Database, suffix string, selected map[string]string) *networking
 	}
 }
 
-// administration is for the operator: of nodes and workers, and of the sidecars beside them.
+// administration returns the rule for the operator's access to nodes, workers and their sidecars.
 func administration(c *Cluster) networkingv1.NetworkPolicyIngressRule {
 	return ingress(tcp(ports.Admin, ports.WANAdmin), operator(c))
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// An endpoint is one side of a connection: a pod, or an address outside of the cluster where it has no namespace.
+// An endpoint is one side of a connection: a pod or, without a namespace, an address outside the cluster.
 type endpoint struct {
 	namespace string
 	labels    map[string]string
 	ip        string
 }
 
-// A port is what a connection goes to, for example 7000/TCP.
+// A port is the destination of a connection, for example 7000/TCP.
 type port struct {
 	number   int32
 	protocol corev1.Protocol
@@ -32,8 +32,8 @@ type port struct {
 
 func (p port) String() string { return fmt.Sprintf("%d/%s", p.number, p.protocol) }
 
-// connects evaluates policies as the API describes them (networking.k8s.io/v1): both sides must let a connection
-// through. A side that no policy of that direction selects is open, and of those that do one rule has to fit.
+// connects evaluates policies as the API describes them (networking.k8s.io/v1): both sides must allow a connection. A
+// side that no policy of that direction selects is open. Otherwise a rule of a selecting policy must match.
 func connects(policies []*networkingv1.NetworkPolicy, from, to endpoint, p port) bool {
 	leaves, enters := true, true
 	if own := selecting(policies, from, networkingv1.PolicyTypeEgress); len(own) > 0 {
@@ -81,8 +81,8 @@ func portFits(ports []networkingv1.NetworkPolicyPort, p port) bool {
 	})
 }
 
-// peerFits: a rule without peers is for everybody, and a peer without a namespace selector for the policy's own
-// namespace.
+// peerFits reports whether peers include e: a rule without peers matches every endpoint, and a peer without a namespace
+// selector matches the policy's own namespace.
 func peerFits(peers []networkingv1.NetworkPolicyPeer, e endpoint, namespace string) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		if p.IPBlock != nil {
@@ -115,7 +115,7 @@ func surroundings() *Cluster {
 	return &Cluster{OperatorNamespace: "geobench-system", Operator: operatorLabels, APIServerPorts: []int32{443, 6443}, APIServerCIDRs: []string{"10.96.0.1/32"}}
 }
 
-// everybody are the sides of all tables: two databases of a namespace, a and b, and those around them.
+// everybody contains the endpoints of all tables: two databases of a namespace, a and b, and their surroundings.
 var everybody = map[string]endpoint{
 	"operator":             {"geobench-system", operatorLabels, "10.0.0.1"},
 	"false operator":       {"lab", operatorLabels, "10.0.0.2"},
@@ -142,7 +142,7 @@ var everyPort = func() (out []port) {
 	return out
 }()
 
-// reach lists the ports of one side that another one reaches; those without a protocol are TCP's.
+// reach lists the ports of to that from reaches; ports without a protocol are TCP.
 func reach(policies []*networkingv1.NetworkPolicy, from, to string) string {
 	var open []string
 	for _, p := range everyPort {
@@ -163,7 +163,7 @@ func TestReach(t *testing.T) {
 	const (
 		metrics  = "7001 7003"
 		operator = "7001 7003 7004 7005"
-		// Programs say to each other what they like, but nothing to Geobench's own ports beyond reading metrics.
+		// Programs may use any port among each other, but may use Geobench's ports only to read metrics.
 		peers = "22 22/UDP 53 53/UDP 443 443/UDP 5432 5432/UDP 6443 6443/UDP 7000 7000/UDP 7001 7001/UDP 7002 7002/UDP 7003 7003/UDP 7004/UDP 7005/UDP 26257 26257/UDP"
 	)
 	type pair struct{ node, worker string }
@@ -182,7 +182,7 @@ func TestReach(t *testing.T) {
 		metricsFrom []networkingv1.NetworkPolicyPeer
 		// external are the networks of databases that run elsewhere.
 		external []string
-		// inwards says which ports of "node of a" and "worker on a" everybody reaches.
+		// inwards lists the ports of "node of a" and "worker on a" that each endpoint reaches.
 		inwards map[string]pair
 		// outwards says what these two reach of those around them.
 		outwards map[string]pair
@@ -229,7 +229,7 @@ func TestReach(t *testing.T) {
 				"node of b":            {metrics, metrics},
 				"worker on b":          {"", ""},
 			},
-			// What a program has to reach nobody knows.
+			// The destinations of a program are unknown.
 			outwards: map[string]pair{
 				"name server":          {"all", dnsPorts},
 				"API server":           {"all", dnsPorts + " 443 6443"},
@@ -294,7 +294,7 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// The proxies of a mesh reach each other and their control plane, and nobody else's do.
+// The proxies of a mesh reach each other and their control plane; other proxies do not.
 func TestReachInAMesh(t *testing.T) {
 	for m, want := range map[v1alpha1.Mesh]string{
 		"":                   "",
@@ -352,7 +352,7 @@ func TestReachInAMesh(t *testing.T) {
 	}
 }
 
-// Without policies everybody reaches everything: what the tables show is the policies' doing.
+// Without policies every endpoint reaches every port: the restrictions in the tables result from the policies.
 func TestReachWithoutPolicies(t *testing.T) {
 	for from := range everybody {
 		if got := reach(nil, from, "node of a"); got != "all" {
@@ -378,8 +378,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A policy for a database that runs elsewhere opens nothing that an administrator's own policy has closed, but what he
-// has named.
+// A policy for a database that runs elsewhere opens only the networks that the administrator has named, and nothing
+// else that an administrator's policy has closed.
 func TestDefaultDenyStays(t *testing.T) {
 	deny := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deny", Namespace: "lab"},
 		Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}}}

@@ -49,9 +49,8 @@ func ArgoCD(script string, u *unstructured.Unstructured) (Verdict, error) {
 	return v, nil
 }
 
-// Lua runs a script of Argo CD on an object, the global obj, and returns its answer as JSON would have it. Of the
-// standard libraries there are those that Argo CD opens for scripts of its ConfigMap: the basic functions, tables and
-// packages.
+// Lua runs a script of Argo CD on an object, the global obj, and returns its answer converted as in JSON. It opens the
+// standard libraries that Argo CD opens for scripts of its ConfigMap: the basic functions, tables and packages.
 func Lua(script string, u *unstructured.Unstructured) (any, error) {
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer l.Close()

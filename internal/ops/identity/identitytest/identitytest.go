@@ -45,7 +45,7 @@ func Database(t testing.TB) (identity.Folder, *tls.Config) {
 	return identity.Folder(folder), a.Client(operator, identity.ServerName("uid"))
 }
 
-// Stranger has proofs, but of another authority, and believes whoever answers.
+// Stranger has credentials from another authority, and accepts any server.
 func Stranger(t testing.TB) *tls.Config {
 	t.Helper()
 	_, c := Database(t)
