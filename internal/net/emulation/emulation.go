@@ -88,7 +88,7 @@ func NewNetwork(namespace, database, uid string, t *geo.Topology) *Network {
 	for _, row := range t.Links {
 		var links []Link
 		for _, l := range row {
-			l.Congestion = geo.CongestionOpen // what is delayed from outside has the kernel's
+			l.Congestion = geo.CongestionOpen // connections delayed from outside use the kernel's congestion control
 			links = append(links, Link{Link: l})
 		}
 		n.Links = append(n.Links, links)

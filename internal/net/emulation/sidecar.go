@@ -103,7 +103,7 @@ func (s *Sidecar) Check(n *Network) error {
 			sizes = append(sizes, len(file))
 		}
 		slices.Sort(sizes)
-		size, fit := 0, 0 // counted from the longest one on, so that they fit whichever they are
+		size, fit := 0, 0 // counted from the longest file on, so that any selection of files fits
 		for _, bytes := range slices.Backward(sizes) {
 			if size += bytes; size <= corev1.MaxSecretSize { // which is a ConfigMap's, too
 				fit++
@@ -135,7 +135,7 @@ func SidecarSecurity() *corev1.SecurityContext {
 // starts, and until after it has ended.
 func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 	file := commonKey
-	if pod.RestartPolicy != corev1.RestartPolicyNever { // a node, which has a file of its own
+	if pod.RestartPolicy != corev1.RestartPolicyNever { // a node, which has a separate file
 		file = "$(POD_NAME).json"
 	}
 	probe := func(path string, period, failures int32) *corev1.Probe {

@@ -262,7 +262,7 @@ func FuzzParse(f *testing.F) {
 func TestJudge(t *testing.T) {
 	const least = 95 * time.Millisecond
 	for name, tc := range map[string]struct {
-		rtts string // s short, l long, one second apart
+		rtts string // s short, l long, a second apart
 		want int    // the second since when it is complete, -1: it is not
 	}{
 		"long from the start":       {"lllll", 0},

@@ -87,7 +87,7 @@ func BenchmarkWAN(b *testing.B) {
 					}
 				}
 			}
-			b.ReportMetric(0, "ns/op") // means nothing here, and is left out for that
+			b.ReportMetric(0, "ns/op") // omitted, because it is meaningless here
 			for _, p := range processes {
 				p.end(syscall.SIGTERM)
 			}

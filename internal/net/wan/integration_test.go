@@ -293,7 +293,7 @@ func TestRateOfAFullLink(t *testing.T) {
 	to, from := b.listen(), a.dial(b)
 	defer to.Close()
 	defer from.Close()
-	go func() { // twice the rate, 20 ms at once at most
+	go func() { // twice the rate, in bursts of at most 20 ms
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for last := time.Now(); ; <-tick.C {
@@ -392,7 +392,7 @@ func TestDeathOfTheSidecar(t *testing.T) {
 				t.Errorf("%d tables after a restart, want 1", n)
 			}
 			third.end(syscall.SIGKILL)
-			for range 2 { // what is clean can be cleaned
+			for range 2 { // cleaning twice succeeds
 				if out, err := b.command("cleanup").CombinedOutput(); err != nil {
 					t.Fatalf("cleanup: %v: %s", err, out)
 				}

@@ -68,8 +68,8 @@ type sidecar struct {
 	late    *late.Recorder
 
 	mu          sync.Mutex
-	config      *Config // as it is in the file
-	inForce     *Config // as it is now
+	config      *Config // as in the file
+	inForce     *Config // the present configuration
 	log         Log
 	configError string
 	applied     error

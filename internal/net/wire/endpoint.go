@@ -457,7 +457,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 		}
 		if e.cfg.Keys != nil {
 			e.cfg.Keys.Stranger(conn.RemoteAddr(), err)
-			err = errStranger // who has proved nothing is told nothing
+			err = errStranger // an unauthenticated caller gets no information
 		}
 		_ = writeFrame(conn, frameRefusal, &Refusal{code, err.Error()})
 		return

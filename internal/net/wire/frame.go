@@ -48,11 +48,11 @@ const (
 	sealBytes   = 60 << 10               // a batch that has grown to this is sent without waiting for Flush
 	readBytes   = 64 << 10               // size of a read buffer
 	minRead     = 4 << 10                // least room worth a read
-	maxWrite    = 1 << 20                // most bytes for one write
-	maxVectors  = 256                    // most chunks for one write
+	maxWrite    = 1 << 20                // maximum number of bytes per write
+	maxVectors  = 256                    // maximum number of chunks per write
 	scratchSize = sealBytes + 12<<10     // of a batch being filled
 	maxGreeting = 4 << 10                // bytes of a frame before the two sides know each other
-	ackEvery    = 128 << 10              // bytes received before an acknowledgement is sent on its own
+	ackEvery    = 128 << 10              // bytes received before a separate acknowledgement is sent
 	handshake   = 10 * time.Second       // for the first frames of a connection
 	silence     = 30 * time.Second       // without a byte: the connection is given up
 	probeEvery  = 100 * time.Millisecond // between two probes of a region

@@ -38,8 +38,8 @@ type Link struct {
 	receiver Receiver
 
 	received  atomic.Uint32 // number of the last data frame received over the present connection, or before it
-	delivered uint32        // of the last one that the receiver has got: it belongs to whoever reads
-	logged    atomic.Uint32 // of the last one that is in the node's log, where there is one: see Config.Durable
+	delivered uint32        // number of the last frame that the receiver has got; belongs to the reading goroutine
+	logged    atomic.Uint32 // number of the last frame in the node's log, if the node has a log: see Config.Durable
 
 	sent  traffic
 	heard atomic.Int64 // Now when something arrived last

@@ -46,7 +46,7 @@ type replaceable struct {
 	*Endpoint
 	diary
 	broken chan string
-	loop   sync.Mutex // whoever has it may send
+	loop   sync.Mutex // the holder may send
 }
 
 // send sends a number to the peer.
@@ -214,7 +214,7 @@ func TestStaleProcessIsRefused(t *testing.T) {
 			second.send(1)
 			other.wantSaid(t, "incarnation 2", "1")
 			stale := incarnation(t, id, 1, at, func(c *Config) { c.Addresses = slices.Clone(c.Addresses); c.Addresses[id] = "127.0.0.1:0" })
-			if id == 0 { // it accepts: the other one finds it at the node's address
+			if id == 0 { // it accepts: its peer finds it at the node's address
 				second.Close()
 				stale.cfg.Addresses[id] = at[id]
 			}

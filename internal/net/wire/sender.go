@@ -59,8 +59,8 @@ type sender struct {
 	unacked   ring
 	resumable bool
 	last      uint32 // number of the last data frame queued
-	acked     uint32 // of the last one that was acknowledged
-	again     uint32 // of the last one that a replay has made again: the peer may have it
+	acked     uint32 // number of the last acknowledged frame
+	again     uint32 // number of the last frame that a replay has added again: the peer may have it
 	held      int    // bytes of data frames in queue and unacked
 	limit     int    // of held, above which the sender is congested; 0: none
 	congested bool
@@ -69,7 +69,7 @@ type sender struct {
 	recv       func() uint32 // number of the last data frame received, to acknowledge
 
 	conn    net.Conn // nil: nothing is written
-	stopped bool     // tells the writer to end
+	stopped bool     // the writer must exit
 	idle    bool     // the writer waits for a frame, not for a time
 	writing bool
 	retired []*chunk // acknowledged while the writer may still hold them

@@ -61,7 +61,7 @@ func TestTheLargestDatabaseFitsIntoAConfigMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d nodes in %d bytes", len(d.Nodes), len(b))
-	if room := configMap - 32<<10; len(b) > room { // besides annotations, or the workload and load of a worker
+	if room := configMap - 32<<10; len(b) > room { // in addition to annotations, or the workload and load of a worker
 		t.Errorf("%d bytes are more than %d", len(b), room)
 	}
 	file := filepath.Join(t.TempDir(), "database.json")

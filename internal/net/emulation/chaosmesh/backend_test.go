@@ -165,7 +165,7 @@ func TestLifeOfANetwork(t *testing.T) {
 		t.Errorf("state %+v", s)
 	}
 
-	// A fault on one pair is merged into that pair's object.
+	// A fault on a pair is merged into the pair's object.
 	n.Links[0][1].LossPPM = 20_000
 	ensure()
 	f.chaosMesh(t)
