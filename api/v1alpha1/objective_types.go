@@ -60,7 +60,7 @@ const (
 type Verification string
 
 const (
-	// VerifyInvariants checks the workload's invariants at the end, for example the sum of all money.
+	// VerifyInvariants checks the workload's invariants after the run, for example that the total balance is unchanged.
 	VerifyInvariants Verification = "Invariants"
 	// VerifyReadCommitted checks that the recorded history has no read of aborted or unfinished writes, and no cycle in
 	// the flow of information.

@@ -189,7 +189,7 @@ func (s *scope) recordGaps() {
 		g := latest(p.UID)
 		switch {
 		case complete == nil && (g == nil || g.To != nil):
-			// A link that was complete and is short again is another gap; it is found out now.
+			// A link that was complete and is incomplete again opens another gap, which starts at the time of detection.
 			from := p.Since
 			if g != nil {
 				from = s.Clock.Now()

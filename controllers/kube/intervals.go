@@ -2,8 +2,9 @@ package kube
 
 import "time"
 
-// RequestsPerSecond and RequestBurst limit the operator's requests to the API server for each kind of object. The API
-// server limits the operator's share by priority and fairness, but a fault that waits for its turn here would be late.
+// RequestsPerSecond and RequestBurst limit the operator's requests to the API server, per kind of object. They are
+// high: the API server already throttles the operator by priority and fairness, and a fault that queues in the client
+// would be late.
 const (
 	RequestsPerSecond = 200
 	RequestBurst      = 400

@@ -59,7 +59,8 @@ type Clock struct {
 	Within time.Duration
 }
 
-// Clients query the pods of a database and of its runs; other processes that only have their addresses are not queried.
+// Clients queries the pods of a database and of its runs. It queries no other process at one of their addresses, for
+// example after an address was reused.
 type Clients interface {
 	// Nodes answer for the database with this UID.
 	Nodes(database types.UID) Nodes
@@ -80,7 +81,7 @@ type Proxies interface {
 type bound struct{ bytes, values int }
 
 var (
-	// small is for answers of a few figures.
+	// small bounds answers that hold only a few numbers.
 	small = bound{64 << 10, 1000}
 	// statusBound has room for a histogram for each of 32 regions, for the names of all shards, and for two lists of
 	// nodes. These are the nodes that a node is cut off from and the nodes that are lost; each list may have all 16,384

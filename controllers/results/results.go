@@ -56,7 +56,7 @@ func digest(cm *corev1.ConfigMap) (string, error) {
 // Read reads a run's document from its result ConfigMap. It fails with ErrOther if the run's status has a different
 // digest.
 func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, error) {
-	if want := run.Status.ReportDigest; want != "" { // runs of before had none
+	if want := run.Status.ReportDigest; want != "" { // runs of earlier versions have no digest
 		if got, err := digest(cm); err != nil || got != want {
 			return nil, fmt.Errorf("config map %s: %w: its digest is %s, not %s as status.reportDigest of %s says", cm.Name, ErrOther, cmp.Or(got, fmt.Sprint(err)), want, run.Name)
 		}

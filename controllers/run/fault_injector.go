@@ -51,9 +51,8 @@ func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultI
 	return v1alpha1.InjectorBuiltIn
 }
 
-// clusterInjector injects the faults of a run: it is the run's fault.Injector. Nodes and sidecars receive their
-// schedules in advance. Whenever the operator is called, it establishes the combined state of all faults that it
-// injects itself.
+// clusterInjector is the fault.Injector of a run. Nodes and sidecars receive their schedules in advance. Each call
+// establishes the combined state of all faults that the operator itself injects.
 type clusterInjector struct {
 	*scope
 	timeline *fault.Timeline

@@ -73,7 +73,7 @@ func (w *World) Steps() map[string]*batchv1.Job {
 	return out
 }
 
-// RunsOutOfMemory ends the container of the second region's first node, which is started again in its pod.
+// RunsOutOfMemory kills the container of the first node in the second region; the container restarts in the same pod.
 func (w *World) RunsOutOfMemory() {
 	w.T.Helper()
 	pod := w.NodePod("d", "ap-northeast-1", 0)

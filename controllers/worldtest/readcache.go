@@ -182,7 +182,7 @@ type objectAnswer struct {
 	object runtime.Object
 }
 
-// collectionOf returns where objects of a type are in a namespace, "" if they are not remembered.
+// collectionOf returns the path of the collection of obj's type in namespace, or "" if the type is not cached.
 func (c *rememberingClient) collectionOf(obj runtime.Object, namespace string) string {
 	of := reflect.TypeOf(obj)
 	resource, known := c.resources.Load(of)

@@ -67,7 +67,7 @@ func (c *Cluster) resolves(ctx context.Context) error {
 	name := "kubernetes.default.svc." + clusterDomain
 	got, err := resolver.LookupHost(ctx, name+".")
 	var failed *net.DNSError
-	if errors.As(err, &failed) { // it would name the host's server, which was not asked
+	if errors.As(err, &failed) { // drop the server's name: the error names the host's DNS server, which was not queried
 		return fmt.Errorf("look up %s at %s: %s", name, server, failed.Err)
 	} else if err != nil {
 		return err

@@ -20,8 +20,8 @@ func runDashboard() *Dashboard {
 					queries:     []query{{"max by (namespace, run, stage) (" + of(metrics.RunStage, ofRun) + ")", "{{namespace}} {{run}} {{stage}}"}},
 				}, 24, 6),
 				figure("Throughput", "Committed transactions per second of all clients.", "ops", throughput),
-				figure("Median latency", "Half of the transactions commit within this, counted from when they were due.", "s", quantile(0.5, metrics.Latency, "namespace, run", ofTxn, rateSeconds)),
-				figure("99th percentile", "99% of the transactions commit within this, counted from when they were due.", "s", quantile(0.99, metrics.Latency, "namespace, run", ofTxn, rateSeconds)),
+				figure("Median latency", "Half of the committed transactions took at most this long, counted from when they were due.", "s", quantile(0.5, metrics.Latency, "namespace, run", ofTxn, rateSeconds)),
+				figure("99th percentile", "99% of the committed transactions took at most this long, counted from when they were due.", "s", quantile(0.99, metrics.Latency, "namespace, run", ofTxn, rateSeconds)),
 				figure("Abort ratio", "Aborted transactions of all that ended.", "percentunit", share(aborted("namespace, run", ofTxn), ended("namespace, run", ofTxn))),
 				figure("In flight", "Transactions without an outcome.", "short", sum("namespace, run", of(metrics.InFlight, ofWorker))),
 				func() chart {

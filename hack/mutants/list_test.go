@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,20 @@ func TestLists(t *testing.T) {
 	}
 	if shared < 40 {
 		t.Errorf("wire, journal, consensus, checker, load and results have %d mutants, not 40", shared)
+	}
+}
+
+// Pages state the number of mutants. A number that is out of date fails here.
+func TestPagesCountTheMutants(t *testing.T) {
+	all, err := ReadLists("lists")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("in %d places", len(all))
+	for _, page := range []string{"Makefile", "docs/correctness.md"} {
+		if text := string(read(t, root, page)); !strings.Contains(text, want) {
+			t.Errorf("%s does not say that mutants break the code %s", page, want)
+		}
 	}
 }
 

@@ -315,7 +315,7 @@ func (s *Versioned) drop(n uint32) {
 	s.rows.remove(n)
 }
 
-// cut forgets a version that was replaced and those before it.
+// cut drops a replaced version and all older versions.
 func (s *Versioned) cut(first *uint32) {
 	for n := *first; n != 0; {
 		before := s.older.at(n).before

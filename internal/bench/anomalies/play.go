@@ -33,7 +33,7 @@ const (
 	apart  = 100 * time.Millisecond // between the beginnings of two plays
 	// patience is the time allowed for the last play, from its start on.
 	patience = time.Minute
-	step0    = 100 * time.Millisecond // of virtual time between two looks at the context
+	step0    = 100 * time.Millisecond // virtual time between two checks of the context
 )
 
 // Database is the database on which the cases are played.

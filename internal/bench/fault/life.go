@@ -177,8 +177,8 @@ type Timeline struct {
 	Begin time.Duration
 	// Poll is the retry interval of an unfinished step, and Patience the time after which the fault is given up.
 	Poll, Patience time.Duration
-	// Ahead is the time by which a fault is set up before its planned time. Early is the time by which Inject is called
-	// early, which then waits; nil is not at all.
+	// Ahead returns how long before its planned time a fault is set up. Early returns how long before that time Inject is
+	// called; Inject then waits. A nil function means 0.
 	Ahead, Early func(l *Life) time.Duration
 }
 

@@ -157,7 +157,8 @@ type checker struct {
 	g *graph
 	v *Verdict
 
-	// ids finds transactions: a hash table of indexes plus one, with linear probing.
+	// ids is a hash table with linear probing that finds transactions; a slot holds the transaction's index plus one, or 0
+	// if it is empty.
 	ids  []uint32
 	bits uint
 	// writer[i] is the transaction that wrote the version of operation i: an index, initial or missing.

@@ -78,7 +78,7 @@ func TestWorkerRun(t *testing.T) {
 func TestClientsThatBeginLate(t *testing.T) {
 	top := twoRegions(1)
 	for name, tc := range map[string]struct {
-		ago  time.Duration // that the schedule began
+		ago  time.Duration // time since the schedule began
 		want string
 	}{
 		"in time":         {ago: -time.Hour},

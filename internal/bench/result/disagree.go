@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
+	"github.com/geobench/geobench/internal/bench/workload/tpcc"
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
@@ -182,8 +183,8 @@ func (d *Document) derivedDisagreements(measured int64) (out []string) {
 			follows(name+".due", r.Due, r.Ended()+r.Unfinished+r.Unsent(), 0)
 		}
 		for j := range r.Faults {
-			out = append(out, r.Faults[j].Availability.disagrees(fmt.Sprintf("%s.faults[%s]", name,
-				r.Faults[j].Name))...)
+			fault := fmt.Sprintf("%s.faults[%s]", name, r.Faults[j].Name)
+			out = append(out, r.Faults[j].Availability.disagrees(fault)...)
 		}
 	}
 	for i := range d.Faults {
@@ -192,7 +193,7 @@ func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	if d.Summary.TpmC != nil && measured > 0 {
 		orders := int64(0)
 		for i := range d.Transactions {
-			if d.Transactions[i].Type == newOrder {
+			if d.Transactions[i].Type == tpcc.NewOrder {
 				orders += d.Transactions[i].Committed
 			}
 		}
@@ -203,11 +204,10 @@ func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	}
 	for i := range d.Links {
 		l := &d.Links[i]
-		if off := l.MeasuredRTTMicroseconds.P50 - l.DeclaredRTTMicroseconds; l.Samples > 0 && max(off,
-			-off) > l.ToleranceMicroseconds {
-			out = append(out,
-				fmt.Sprintf("the verdict is Passed, and the round trip from %s to %s is %s, declared %s", l.From, l.To,
-					formatMicroseconds(l.MeasuredRTTMicroseconds.P50), formatMicroseconds(l.DeclaredRTTMicroseconds)))
+		is, declared := l.MeasuredRTTMicroseconds.P50, l.DeclaredRTTMicroseconds
+		if l.Samples > 0 && max(is-declared, declared-is) > l.ToleranceMicroseconds {
+			out = append(out, fmt.Sprintf("the verdict is Passed, and the round trip from %s to %s is %s, declared %s",
+				l.From, l.To, formatMicroseconds(is), formatMicroseconds(declared)))
 		}
 	}
 	return out
@@ -244,16 +244,13 @@ func (d *Document) manifestDisagreements() (out []string) {
 			value := d.Objectives[i].Value
 			limit, err := boundValue(o.Metric, *b)
 			if err == nil && (b == o.Max && value.Least() > limit || b == o.Min && value.Least() < limit) {
-				out = append(out, fmt.Sprintf("objective %s holds, and its value is %d", d.Objectives[i].Name,
-					value.Least()))
+				out = append(out,
+					fmt.Sprintf("objective %s holds, and its value is %d", d.Objectives[i].Name, value.Least()))
 			}
 		}
 	}
 	return out
 }
-
-// newOrder is the type of TPC-C's transactions that tpmC counts.
-const newOrder = "newOrder"
 
 // disagrees returns why R does not follow from the throughputs, which are rounded; a may be nil.
 func (a *Availability) disagrees(name string) []string {
@@ -263,8 +260,9 @@ func (a *Availability) disagrees(name string) []string {
 	normal, during := float64(a.NormalPerSecond), float64(a.FaultPerSecond)
 	from, within := 1-math.Abs(during-normal)/normal, (1+during/normal)/(normal-0.5)
 	if is := float64(a.RPPM) / 1e6; math.Abs(is-from) > within {
-		return []string{fmt.Sprintf("%s.availability.rPPM is %d, and its throughputs make %.0f", name, a.RPPM,
-			from*1e6)}
+		return []string{
+			fmt.Sprintf("%s.availability.rPPM is %d, and its throughputs make %.0f", name, a.RPPM, from*1e6),
+		}
 	}
 	return nil
 }

@@ -93,8 +93,8 @@ type Caller interface {
 
 // Failure is what an error of a database means.
 type Failure struct {
-	// Cause is txn.CauseConflict when another try may succeed (a serialization failure, a deadlock), else txn.CauseNode.
-	// Any other makes the run Invalid: conflicts would be counted as something else.
+	// Cause is txn.CauseConflict if a retry may succeed (a serialization failure or a deadlock), else txn.CauseNode. Any
+	// other cause makes the run Invalid, because conflicts would be miscounted.
 	Cause txn.Cause
 	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
 	Reason string

@@ -215,7 +215,7 @@ func (c *Cells) Of(i int) geo.Cell {
 // number, are in different homes.
 func (c *Cells) Homes() int { return len(c.homes) }
 
-// Foreign reports whether the transaction touches one home, which is not the client's.
+// Foreign reports whether the transaction touches exactly one home, and that home is not the client's.
 func (c *Cells) Foreign() bool { return c.foreign }
 
 // Other draws uniformly from 0 .. n-1 without x.

@@ -424,7 +424,7 @@ func pointerPlan(t reflect.Type) plan {
 	}
 }
 
-// What an interface holds.
+// Kinds of values in an interface, with their encodings.
 const (
 	holdsNothing = iota
 	holdsWorld   // place

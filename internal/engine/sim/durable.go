@@ -231,7 +231,7 @@ func (s *Sim) carry(p *path, m unloggedMessage) {
 	s.transmit(p.from, p.to, s.keep(item{kind: onMessage, from: p.from, to: p.to, size: m.size, msg: m.msg, sent: m.sent, life: p.connection}), int(m.size))
 }
 
-// replay creates the replica again and brings it to the state at the end of its log.
+// replay recreates the replica and replays its log to the end.
 func (n *node) replay() {
 	s := n.s
 	before := map[*path]queue.Queue[unloggedMessage]{}

@@ -58,7 +58,7 @@ const (
 type Config struct {
 	// Generation is repeated in Status and metrics, so that the writer sees which configuration is in force.
 	Generation int64 `json:"generation"`
-	// Region is the pod's own.
+	// Region is the region that the pod runs in.
 	Region string `json:"region"`
 	// Seed seeds the sidecar's random generator, together with the pod's name and the link.
 	Seed uint64 `json:"seed"`
@@ -297,7 +297,7 @@ type LogEntry struct {
 // runs.
 const MaxLog = 200
 
-// Change notes that a network is in force from now on.
+// Change records that configuration c takes effect at now.
 func (l *Log) Change(now time.Time, c *Config) {
 	n := len(l.Entries)
 	if n > 0 && l.Entries[n-1].Config.Same(c) {

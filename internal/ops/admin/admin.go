@@ -10,7 +10,7 @@
 //	GET  /clock    Reading
 //	GET  /audit    Audit: what the workload's invariants need of this node's rows; 409 while transactions are pending
 //
-// Anybody may ask another port, of which nothing is changed:
+// A second, read-only port is open to every client:
 //
 //	GET  /healthz  200 while the event loop turns
 //	GET  /readyz   200 when every peer has been reached and none has lost its state

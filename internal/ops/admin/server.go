@@ -87,7 +87,7 @@ func NewHandler(n Node) http.Handler {
 	return mux
 }
 
-// NewPublicHandler serves what anybody may know of n; metrics answers GET /metrics.
+// NewPublicHandler serves the endpoints of n that need no authentication; metrics answers GET /metrics.
 func NewPublicHandler(n Node, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(n.Healthy))

@@ -48,8 +48,7 @@ const mostCritical = 24
 
 // views returns the views of an expression other than infinite. An answer may change at each number in the expression,
 // at their sums and differences, and in between. For example, abs(100 - p99) > 1 holds at 60 and at infinity, but not
-// at
-// 100. bound is the largest lower bound in microseconds.
+// at 100 itself. bound is the largest lower bound in microseconds.
 func (b *board) views(expression string, bound int64) []view {
 	out := []view{least, rising, sinking}
 	critical := map[int64]bool{}

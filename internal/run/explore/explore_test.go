@@ -681,7 +681,7 @@ func TestWorlds(t *testing.T) {
 	if len(seen) != 18 {
 		t.Errorf("some kinds of worlds were not made: %v", seen)
 	}
-	delete(seen, "crashes") // several in a scenario
+	delete(seen, "crashes") // a scenario may have several crashes
 	for what, n := range seen {
 		if n < 10 || n == 300 {
 			t.Errorf("%s: %d of 300 worlds", what, n)

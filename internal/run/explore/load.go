@@ -107,7 +107,7 @@ func (l *load) procedures() *txn.Registry {
 	return simload.Traced
 }
 
-// keyName names rows in explanations; nil for the default.
+// keyName returns the function that names rows in explanations, or nil for the default.
 func (l *load) keyName() func(txn.Key) string {
 	if l.run != nil {
 		return l.run.KeyName

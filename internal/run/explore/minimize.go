@@ -15,7 +15,7 @@ type Least struct {
 	First *Result
 	// Runs counts the scenarios that were tried.
 	Runs int
-	// Exhausted says that it could not be made smaller with the events that were granted.
+	// Exhausted reports that minimization stopped because its event budget ran out.
 	Exhausted bool
 	// Drawn means that the seed's scenario fails only as drawn, and not when clients send the same transactions by a
 	// script: nothing was removed.

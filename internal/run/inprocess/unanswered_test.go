@@ -267,7 +267,7 @@ func TestStallsDoNotPass(t *testing.T) {
 		link, load, more string
 		objectives       string
 		verdict          v1alpha1.Verdict
-		says             string // one of its reasons
+		says             string // text that one of the verdict's reasons contains
 	}{
 		"timeouts shorter than the slow half": {", lossPPM: 50000", "{clientsPerRegion: 20, warmup: 1s, duration: 5s, requestTimeout: 140ms}", "",
 			"{metric: latencyP99, max: 150ms}", v1alpha1.VerdictInvalid, "Unanswered: ap-northeast-1: "},

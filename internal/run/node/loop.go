@@ -289,7 +289,7 @@ func (l *loop) Reply(o txn.Outcome) {
 // Mark implements protocol.Env. It does nothing, because a process does not report its coverage.
 func (l *loop) Mark(*coverage.Mark) {}
 
-// Buggify implements protocol.Env. Rare things happen by themselves here.
+// Buggify implements protocol.Env. It returns false: rare events happen by themselves in a real process.
 func (l *loop) Buggify(*buggify.Point) bool { return false }
 
 // Rand implements protocol.Env.

@@ -301,7 +301,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return err
 }
 
-// discard ends a node that has not been run.
+// discard releases the resources of a node that was created but never run.
 func (n *Node) discard() {
 	if n.loop.log != nil {
 		_ = n.loop.log.journal.Close()

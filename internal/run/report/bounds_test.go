@@ -51,7 +51,7 @@ func TestChartsMarkLowerBounds(t *testing.T) {
 	}
 }
 
-// A line ends where no transaction ended, and a bound of 0 is drawn at the bottom of the chart.
+// A line breaks where no transaction completed, and a bound of 0 is drawn at the bottom of the chart.
 func TestSeriesOverTime(t *testing.T) {
 	us, bound := v1alpha1.Observed, v1alpha1.MoreThan
 	bins := []bin{{at: 1, p99: us(1000)}, {at: 2}, {at: 3, p99: bound(0)}, {at: 4, p99: bound(3000)},

@@ -354,7 +354,7 @@ func TestTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestChartsStayInside draws every figure and looks for strokes and texts beyond its edges.
+// TestChartsStayInside draws every figure and checks that no line or label extends beyond its edges.
 func TestChartsStayInside(t *testing.T) {
 	d := document(t)
 	p := page{Overview: overview([]*result.Document{d, d}), Comparisons: comparisons([]*result.Document{d, d, d, d}, []*result.Document{slower(d), slower(d), slower(d)}), Runs: []*run{newRun(d, map[string]bool{})}, Sweeps: sweeps(swept())}

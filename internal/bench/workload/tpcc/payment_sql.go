@@ -88,7 +88,7 @@ func paymentInSQL(c *sqlform.Call) ([]byte, error) {
 	return be.AppendUint64(be.AppendUint16(make([]byte, 0, 10), by.number), uint64(balance)), nil
 }
 
-// findInSQL is find.
+// findInSQL is the SQL variant of find: it selects the customer with SQL statements.
 func (s *selector) findInSQL(c *sqlform.Call) (uint16, error) {
 	name := appendLastName(nil, int(s.number))
 	var room [32]uint16

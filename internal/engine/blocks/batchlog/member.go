@@ -64,7 +64,7 @@ func newMember(l *Log) *member {
 	return m
 }
 
-// request takes a sequencer's requests. Only the leader can do something about them.
+// request handles a sequencer's requests. Only the leader can act on them.
 func (m *member) request(from geo.NodeID, requests []Request) {
 	if !m.group.Leading() {
 		m.l.c.Env.Mark(misaddressed)

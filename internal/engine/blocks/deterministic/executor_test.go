@@ -144,9 +144,10 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// The transaction here only reads or only writes, and the second partition writes. With one log the partition releases
-// the locks as soon as it has sent its reads. With several logs it keeps them until the second partition has its lock,
-// too, even for a single-home transaction: there it may wait for a multi-home transaction.
+// The transaction only reads or only writes at this partition, and writes at the second partition. With one log, this
+// partition releases its locks as soon as it has sent its reads. With several logs, it keeps them until the second
+// partition also holds its lock. This applies even to a single-home transaction, which may wait for a multi-home
+// transaction at the second partition.
 func TestKeepLocks(t *testing.T) {
 	behind := simload.Txn(8, "a0+1")
 	t.Run("one log", func(t *testing.T) {

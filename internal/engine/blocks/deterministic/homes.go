@@ -99,7 +99,7 @@ func (l *lateRequest) Come() {
 	x.granted(e)
 }
 
-// Resume runs what Moves has made possible.
+// Resume executes the transactions that Moves unblocked.
 func (x *Executor) Resume() { x.drain() }
 
 // current reports whether the move counts in homes equal the counts at this node, for all rows of t that are local.

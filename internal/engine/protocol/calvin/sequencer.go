@@ -24,8 +24,8 @@ type sequencer struct {
 
 	// entering says that this is a new incarnation that may not ask for places yet.
 	entering bool
-	// remember says that nodes may be replaced: flight then has the batches of the transactions that have left and are not
-	// answered.
+	// remember is set if nodes can be replaced: flight then maps the unanswered transactions of sent batches to their
+	// batches.
 	remember bool
 	flight   map[txn.ID]uint64
 

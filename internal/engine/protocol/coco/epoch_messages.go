@@ -240,7 +240,8 @@ func (v *View) String() string {
 	return s
 }
 
-// members calls f for each member's number in messages: the node's number, with the incarnation in the bits above.
+// members calls f with each member's ID as encoded in messages: the node number in the low bits, the incarnation in the
+// high bits.
 func (v *View) members(f func(uint64)) {
 	for i, n := range v.Members {
 		m := uint64(n)

@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// graph is the waits-for graph of a whole copy. Reports of its partitions make it grow and shrink. A search only looks
-// at changes since the last search: a graph may hold as many transactions as there are clients.
+// graph is the waits-for graph of a full copy of the database. Reports from the copy's partitions add and remove edges.
+// A search visits only changes since the last search, because the graph may hold a transaction of every client.
 //
 // A transaction is told when all its partitions have reported it; then the set of transactions that it waits for is
 // final. It is settled when it can be in no undetected deadlock: all transactions that it waits for are settled or have

@@ -306,7 +306,7 @@ func (j *rejoin) ask() {
 	protocol.Others(j.r.nodes, j.r.self, func(n geo.NodeID) { j.r.env.Send(n, &Rejoin{Step: askState}) })
 }
 
-// send begins to send a state.
+// send starts a state transfer to node to.
 func (j *rejoin) send(to geo.NodeID) {
 	j.sent++
 	j.sender.Send(to, j.sent, j.states[to])

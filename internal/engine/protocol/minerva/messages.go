@@ -150,7 +150,7 @@ func decodeBatch(r *codec.Reader, procs *txn.Registry) (*Batch, error) {
 	return m, nil
 }
 
-// Acknowledgement says that the sender has a batch of the receiver's, and all before it.
+// Acknowledgement reports that the sender has received all batches of the receiver up to and including Number.
 type Acknowledgement struct{ Number uint64 }
 
 // Kind implements protocol.Message.

@@ -23,8 +23,8 @@ type watermarks struct {
 // peer is another server.
 type peer struct {
 	watermark Timestamp
-	// view is the last view in which the peer has sent a message. held are its messages of views that this node has not
-	// reached.
+	// view is the latest view for which the peer has sent a message. held buffers the peer's messages for views that this
+	// node has not reached.
 	view  uint64
 	held  []protocol.Message
 	heard time.Duration // when it was last heard of

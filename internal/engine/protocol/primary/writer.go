@@ -243,7 +243,7 @@ func (w *writer) pump() {
 	}
 }
 
-// between returns the entries after the first entry up to the last. They are never changed.
+// between returns the entries at positions in (after, last]. Entries are immutable.
 func (w *writer) between(after, last uint64) []Entry {
 	return w.log[after-w.shipped : last-w.shipped : last-w.shipped]
 }

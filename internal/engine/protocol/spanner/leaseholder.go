@@ -55,7 +55,7 @@ type holder struct {
 	op protocol.Message
 	// contended says that the coordinator knows that an older transaction waits for it.
 	contended bool
-	// unleased says that it has waited for the lease since mark, with all the locks of op.
+	// unleased means that the holder has all locks of op and has been waiting for the lease since mark.
 	unleased bool
 	mark     time.Duration
 }

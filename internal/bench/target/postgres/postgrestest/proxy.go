@@ -108,7 +108,7 @@ func (p *Proxy) keep(conns ...net.Conn) bool {
 	return !p.closed
 }
 
-// forward forwards the data whose fate is delivery.
+// forward copies data between the two connections, but only the data that fate says to deliver.
 func (p *Proxy) forward(to, from net.Conn, fate func(b []byte) Fate) {
 	defer p.wg.Done()
 	_, _ = io.Copy(gate{p, to, fate}, from)
