@@ -2,9 +2,7 @@ package calvin_test
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,61 +15,20 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-var orderings = []string{"leader", "consensus", "epochs"}
+// settings are the parameters of the test suites: each ordering, and copies of the batches' data in two regions.
+var settings = map[string]map[string]string{
+	"leader":       {"ordering": "leader"},
+	"consensus":    {"ordering": "consensus"},
+	"epochs":       {"ordering": "epochs"},
+	"leader, 2":    {"ordering": "leader", "batchCopies": "2"},
+	"consensus, 2": {"ordering": "consensus", "batchCopies": "2"},
+}
 
-// Whatever the ordering and shape, the copies stay equal, no money is made or lost, and every transaction is answered
-// once: the simulator panics on a second answer.
+// For every topology, network and ordering, the copies stay equal, the sum of all money is constant, and the history
+// is strictly serializable. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
-	shapes := map[string]*geo.Topology{
-		"2x1":   simload.TwoRegions(1),
-		"2x3":   simload.TwoRegions(3),
-		"3x2":   simload.ThreeRegions(2),
-		"2x2x2": simload.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}),
-		"1x4":   simload.Topology(4, 1, [][]float64{{0}}),
-	}
-	for shape, topology := range shapes {
-		for _, ordering := range append(orderings, "leader, 2") {
-			ordering, copies, _ := strings.Cut(ordering, ", ")
-			if copies == "" || len(topology.Regions) < 2 {
-				copies = "1"
-			}
-			for seed := range uint64(3) {
-				t.Run(fmt.Sprintf("%s/%s, %s/%d", shape, ordering, copies, seed), func(t *testing.T) {
-					for _, row := range topology.Links {
-						for c := range row {
-							row[c].Jitter = row[c].Delay / 10
-							row[c].LossPPM = int64(seed) * 2000
-						}
-					}
-					s := sim.New(sim.Config{
-						Topology: topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: seed,
-						Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering, "batchCopies": copies}),
-						Costs:  sim.DefaultCosts, CheckCodec: seed != 2,
-					})
-					const rows, each = 100, 50
-					simload.Fill(topology, rows, each, s.Store)
-					var loads []*simload.Clients
-					for r := range topology.Regions {
-						loads = append(loads, simload.Add(s, geo.Region(r), seed, simload.Load{
-							Clients: 30, Next: protocoltest.Transfers(rows), Until: 2 * time.Second,
-						}))
-					}
-					s.Run(12 * time.Second)
-					for _, l := range loads {
-						if l.Open() > 0 || l.Sent() < 100 {
-							t.Errorf("%d of %d transactions have no answer", l.Open(), l.Sent())
-						}
-						if l.Outcomes[txn.Committed] == 0 || l.Reasons["funds"] == 0 || l.Reasons["procedure-error"] == 0 {
-							t.Errorf("outcomes %v, reasons %v: not all kinds occur", l.Outcomes, l.Reasons)
-						}
-					}
-					if n := s.Pending(); n > 0 {
-						t.Errorf("%d transactions are pending on a quiet system", n)
-					}
-					protocoltest.CheckCopies(t, s, topology.Full(), rows*each)
-				})
-			}
-		}
+	for name, given := range settings {
+		t.Run(name, func(t *testing.T) { protocoltest.Serializable(t, calvin.Engine, given, 2) })
 	}
 }
 
@@ -82,96 +39,16 @@ func TestGroups(t *testing.T) {
 
 // Two runs with the same seed are the same, line by line.
 func TestReproducible(t *testing.T) {
-	for _, ordering := range orderings {
-		t.Run(ordering, func(t *testing.T) {
-			run := func(seed uint64) uint64 {
-				topology := simload.ThreeRegions(2)
-				for _, row := range topology.Links {
-					for c := range row {
-						row[c].Jitter, row[c].LossPPM = row[c].Delay/20, 1000
-					}
-				}
-				h := fnv.New64a()
-				s := sim.New(sim.Config{
-					Topology: topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: seed,
-					Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}), Costs: sim.DefaultCosts,
-					ProbeEvery: 100 * time.Millisecond,
-					Trace:      func(o sim.Observation) { fmt.Fprintln(h, o) },
-				})
-				simload.Fill(topology, 100, 50, s.Store)
-				for r := range topology.Regions {
-					simload.Add(s, geo.Region(r), seed, simload.Load{Clients: 20, Next: protocoltest.Transfers(100), Until: 2 * time.Second})
-				}
-				s.At(time.Second, func() { s.Cut(0, 1) })
-				s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
-				s.Run(5 * time.Second)
-				return h.Sum64()
-			}
-			if a, b := run(1), run(1); a != b {
-				t.Errorf("two runs with one seed differ: %x, %x", a, b)
-			}
-			if run(1) == run(2) {
-				t.Error("the seed changes nothing")
-			}
-		})
+	for name, given := range settings {
+		t.Run(name, func(t *testing.T) { protocoltest.Reproducible(t, calvin.Engine, given) })
 	}
 }
 
-// The median latency of every region is the law's, within 5%, on an unloaded system.
+// The median latency of every class and region is the law's, within 5%, on an unloaded system.
 func TestLaw(t *testing.T) {
-	topologies := []struct {
-		name string
-		t    *geo.Topology
-	}{
-		{"2 regions", simload.TwoRegions(1)},
-		{"3 regions", simload.ThreeRegions(2)},
-		{"8 regions", simload.EightRegions(1)},
+	for name, given := range settings {
+		t.Run(name, func(t *testing.T) { protocoltest.Law(t, calvin.Engine, given) })
 	}
-	var table strings.Builder
-	for _, topo := range topologies {
-		for _, setting := range []struct {
-			ordering string
-			copies   int
-		}{
-			{"leader", 1}, {"consensus", 1}, {"epochs", 1}, {"leader", 2}, {"consensus", 2}, {"leader", 3},
-		} {
-			if setting.copies > len(topo.t.Regions) {
-				continue
-			}
-			name := fmt.Sprintf("%s, %d", setting.ordering, setting.copies)
-			t.Run(topo.name+"/"+name, func(t *testing.T) {
-				p := protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": setting.ordering, "batchCopies": fmt.Sprint(setting.copies)})
-				s := sim.New(sim.Config{
-					Topology: topo.t, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Params: p,
-					Costs: sim.DefaultCosts, ProbeEvery: time.Second,
-				})
-				const rows = 10_000
-				simload.Fill(topo.t, rows, 0, s.Store)
-				var loads []*simload.Clients
-				for r := range topo.t.Regions {
-					loads = append(loads, simload.Add(s, geo.Region(r), 1, simload.Load{
-						Clients: 3, From: 2 * time.Second, Until: 20 * time.Second,
-						Next: func(r *rand.Rand) string {
-							i := r.IntN(rows / 2)
-							return fmt.Sprintf("a%d+1 a%d-1", i, i+rows/2)
-						},
-					}))
-				}
-				s.Run(22 * time.Second)
-				for r, l := range loads {
-					law := calvin.Engine.Law(topo.t, p, geo.Region(r), nil)
-					got := l.Percentile(50)
-					off := 100 * (float64(got)/float64(law) - 1)
-					fmt.Fprintf(&table, "%-10s %-12s %-2s law %8.2fms measured %8.2fms %+5.1f%%\n", topo.name, name,
-						topo.t.Regions[r], float64(law)/1e6, float64(got)/1e6, off)
-					if off > 5 || off < -5 {
-						t.Errorf("region %s: median %v, law %v: %+.1f%%", topo.t.Regions[r], got, law, off)
-					}
-				}
-			})
-		}
-	}
-	t.Logf("\n%s", &table)
 }
 
 // The log survives its leader, and copies survive the loss of a region, with ordering consensus.
@@ -226,85 +103,22 @@ func TestRegionLost(t *testing.T) {
 
 // Links between regions break and come back at random.
 func TestCuts(t *testing.T) {
-	for _, ordering := range orderings {
-		for seed := range uint64(4) {
-			t.Run(fmt.Sprintf("%s/%d", ordering, seed), func(t *testing.T) {
-				topology := simload.ThreeRegions(2)
-				s := sim.New(sim.Config{
-					Topology: topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: seed, Costs: sim.DefaultCosts,
-					Params: protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": ordering}),
-				})
-				const rows, each = 100, 50
-				simload.Fill(topology, rows, each, s.Store)
-				var loads []*simload.Clients
-				for r := range topology.Regions {
-					loads = append(loads, simload.Add(s, geo.Region(r), seed, simload.Load{
-						Clients: 10, Next: protocoltest.Transfers(rows), Until: 10 * time.Second,
-					}))
-				}
-				r := rand.New(rand.NewPCG(seed, 99))
-				for range 6 {
-					a := geo.Region(r.IntN(3))
-					b := (a + 1 + geo.Region(r.IntN(2))) % 3
-					from := time.Duration(r.Int64N(int64(8 * time.Second)))
-					s.At(from, func() { s.Cut(a, b) })
-					s.At(from+time.Duration(r.Int64N(int64(3*time.Second))), func() { s.Heal(a, b) })
-				}
-				s.At(12*time.Second, func() { s.Heal(0, 1); s.Heal(0, 2); s.Heal(1, 2) })
-				s.Run(40 * time.Second)
-				for r, l := range loads {
-					if l.Open() > 0 || l.Outcomes[txn.Committed] < 50 {
-						t.Errorf("region %d: %d of %d transactions have no answer, %v", r, l.Open(), l.Sent(), l.Outcomes)
-					}
-				}
-				protocoltest.CheckCopies(t, s, topology.Full(), rows*each)
-			})
-		}
+	for name, given := range settings {
+		t.Run(name, func(t *testing.T) { protocoltest.Cuts(t, calvin.Engine, given, 4) })
 	}
 }
 
 // Edges of the parameters and of the topology.
 func TestShapes(t *testing.T) {
-	for name, tc := range map[string]struct {
-		topology *geo.Topology
-		params   map[string]string
-	}{
-		"no batching":                        {simload.TwoRegions(1), map[string]string{"batch": "0s"}},
-		"no batching, consensus":             {simload.ThreeRegions(1), map[string]string{"batch": "0s", "ordering": "consensus"}},
-		"shortest epochs":                    {simload.TwoRegions(1), map[string]string{"batch": "1ms", "ordering": "epochs"}},
-		"long batches":                       {simload.TwoRegions(2), map[string]string{"batch": "500ms"}},
-		"more partitions than a set tells":   {simload.TwoRegions(70), nil},
-		"the same, in epochs":                {simload.TwoRegions(70), map[string]string{"ordering": "epochs", "batch": "50ms"}},
-		"one node":                           {simload.Topology(1, 1, [][]float64{{0}}), nil},
-		"one node, consensus":                {simload.Topology(1, 1, [][]float64{{0}}), map[string]string{"ordering": "consensus"}},
-		"one node, epochs":                   {simload.Topology(1, 1, [][]float64{{0}}), map[string]string{"ordering": "epochs"}},
-		"three copies in each of two places": {simload.Topology(2, 3, [][]float64{{0, 10}, {10, 0}}), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := sim.New(sim.Config{
-				Topology: tc.topology, Engine: calvin.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Costs: sim.DefaultCosts,
-				Params: protocoltest.Params(t, calvin.Engine, tc.params), CheckCodec: true,
-			})
-			const rows, each = 200, 50
-			simload.Fill(tc.topology, rows, each, s.Store)
-			var loads []*simload.Clients
-			for r := range tc.topology.Regions {
-				loads = append(loads, simload.Add(s, geo.Region(r), 1, simload.Load{
-					Clients: 5, Next: protocoltest.Transfers(rows), Until: time.Second,
-				}))
-			}
-			s.Run(3 * time.Second)
-			for r, l := range loads {
-				if l.Open() > 0 || l.Outcomes[txn.Committed] == 0 {
-					t.Errorf("region %d: %d of %d transactions have no answer", r, l.Open(), l.Sent())
-				}
-			}
-			protocoltest.CheckCopies(t, s, tc.topology.Full(), rows*each)
-			if n := s.Pending(); n > 0 {
-				t.Errorf("%d transactions are pending on a quiet system", n)
-			}
-		})
-	}
+	t.Run("leader", func(t *testing.T) {
+		protocoltest.Shapes(t, calvin.Engine, []map[string]string{nil, {"batch": "0s"}, {"batch": "500ms"}})
+	})
+	t.Run("consensus", func(t *testing.T) {
+		protocoltest.Shapes(t, calvin.Engine, []map[string]string{{"ordering": "consensus"}, {"ordering": "consensus", "batch": "0s"}})
+	})
+	t.Run("epochs", func(t *testing.T) {
+		protocoltest.Shapes(t, calvin.Engine, []map[string]string{{"ordering": "epochs", "batch": "50ms"}, {"ordering": "epochs", "batch": "1ms"}})
+	})
 }
 
 // The loss of a region orphans batches whose data has arrived and whose log position was never requested. They become

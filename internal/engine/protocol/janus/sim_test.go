@@ -3,9 +3,7 @@ package janus_test
 import (
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -33,91 +31,6 @@ func params(t testing.TB, given map[string]string) protocol.Params {
 	return p
 }
 
-// transfers move money between rows, half of the time one of the first, contended rows. They also read some rows, and
-// occasionally abort or fail. They keep the sum of all rows.
-func transfers(rows, hot int) func(*rand.Rand) string {
-	return func(r *rand.Rand) string {
-		row := func() int {
-			if r.IntN(2) == 0 {
-				return r.IntN(hot)
-			}
-			return r.IntN(rows)
-		}
-		var used []int
-		fresh := func() int {
-		again:
-			n := row()
-			for _, u := range used {
-				if u == n {
-					goto again
-				}
-			}
-			used = append(used, n)
-			return n
-		}
-		amount := 1 + r.IntN(20)
-		switch r.IntN(10) {
-		case 0:
-			return fmt.Sprintf("r%d r%d r%d", fresh(), fresh(), fresh())
-		case 1:
-			return fmt.Sprintf("r%d", fresh())
-		case 2:
-			return fmt.Sprintf("x%d a%d+1", fresh(), fresh())
-		case 3:
-			return fmt.Sprintf("r%d s%d-%d a%d+%d", fresh(), fresh(), amount, fresh(), amount)
-		case 4:
-			return fmt.Sprintf("s%d-%d a%d+%d a%d+%d r%d", fresh(), 2*amount, fresh(), amount, fresh(), amount, fresh())
-		default:
-			return fmt.Sprintf("s%d-%d a%d+%d", fresh(), amount, fresh(), amount)
-		}
-	}
-}
-
-// checkCopies fails unless the living copies are equal and hold the sum.
-func checkCopies(t *testing.T, s *sim.Sim, topology *geo.Topology, sum int64) {
-	t.Helper()
-	want := make([]uint64, topology.Partitions)
-	first := true
-	for r := range topology.Regions {
-		for k := range topology.Replicas {
-			var got int64
-			if s.Node(topology.Node(geo.Region(r), 0, k)).Dead {
-				continue
-			}
-			for p := range topology.Partitions {
-				n := topology.Node(geo.Region(r), p, k)
-				st := s.Store(n)
-				if d := store.Digest(st); first {
-					want[p] = d
-				} else if d != want[p] {
-					t.Errorf("partition %s differs from its copy in the first region", topology.NodeName(n))
-				}
-				got += simload.Sum(st)
-			}
-			first = false
-			if got != sum {
-				t.Errorf("copy %s/%d holds %d, want %d", topology.Regions[r], k, got, sum)
-			}
-		}
-	}
-}
-
-// count sums up a counter over all nodes, or takes the largest for scc_max.
-func count(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
-	for n := range topology.Nodes() {
-		for _, c := range s.Readings(geo.NodeID(n)) {
-			if c.Name == name {
-				if name == "scc_max" {
-					sum = max(sum, c.Value)
-				} else {
-					sum += c.Value
-				}
-			}
-		}
-	}
-	return sum
-}
-
 func jitter(topology *geo.Topology, share time.Duration, lossPPM int64) *geo.Topology {
 	for _, row := range topology.Links {
 		for c := range row {
@@ -127,60 +40,14 @@ func jitter(topology *geo.Topology, share time.Duration, lossPPM int64) *geo.Top
 	return topology
 }
 
-// Whatever the shape and however hot the rows, the copies stay equal, no money is made or lost, and every transaction
-// is answered once: the simulator panics on a second answer.
+// impatient takes over instances and executions soon, so that recoveries run beside their coordinators.
+var impatient = map[string]string{"patience": "10ms", "recovery": "100ms"}
+
+// For every topology and network, the copies stay equal, the sum of all money is constant, and the history is strictly
+// serializable. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
-	shapes := map[string]func() *geo.Topology{
-		"2x1":   func() *geo.Topology { return simload.TwoRegions(1) },
-		"2x3":   func() *geo.Topology { return simload.TwoRegions(3) },
-		"3x2":   func() *geo.Topology { return simload.ThreeRegions(2) },
-		"5x2":   func() *geo.Topology { return fiveRegions(2) },
-		"8x2":   func() *geo.Topology { return simload.EightRegions(2) },
-		"2x2x2": func() *geo.Topology { return simload.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) },
-		"1x4":   func() *geo.Topology { return simload.Topology(4, 1, [][]float64{{0}}) },
-		"1x4x3": func() *geo.Topology { return simload.Topology(4, 3, [][]float64{{0}}) },
-	}
-	for shape, make := range shapes {
-		for seed := range uint64(4) {
-			t.Run(fmt.Sprintf("%s/%d", shape, seed), func(t *testing.T) {
-				topology := jitter(make(), 10, int64(seed)*2000)
-				s := sim.New(sim.Config{
-					Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: seed,
-					Params: params(t, nil), Costs: sim.DefaultCosts, CheckCodec: seed != 2,
-				})
-				const rows, each = 100, 50
-				simload.Fill(topology, rows, each, s.Store)
-				length := 2 * time.Second
-				if len(topology.Regions) == 1 {
-					length = 400 * time.Millisecond // answers come fast
-				}
-				var loads []*simload.Clients
-				for r := range topology.Regions {
-					loads = append(loads, simload.Add(s, geo.Region(r), seed, simload.Load{
-						Clients: 30, Next: transfers(rows, 2+2*int(seed)), Until: length,
-					}))
-				}
-				s.Run(20 * time.Second)
-				for _, l := range loads {
-					if l.Open() > 0 || l.Sent() < 40 {
-						t.Errorf("%d of %d transactions have no answer", l.Open(), l.Sent())
-					}
-					if l.Outcomes[txn.Committed] == 0 || l.Reasons["procedure-error"] == 0 {
-						t.Errorf("outcomes %v, reasons %v: not all kinds occur", l.Outcomes, l.Reasons)
-					}
-				}
-				t.Logf("%d fast, %d slow, %d recoveries, largest component %d", count(s, topology, "fast_path"),
-					count(s, topology, "slow_path"), count(s, topology, "recoveries"), count(s, topology, "scc_max"))
-				if n := s.Pending(); n > 0 {
-					t.Errorf("%d transactions are pending on a quiet system", n)
-				}
-				if n, k := count(s, topology, "records"), count(s, topology, "keys"); n+k > 0 {
-					t.Errorf("%d records and %d keys are kept on a quiet system", n, k)
-				}
-				checkCopies(t, s, topology, rows*each)
-			})
-		}
-	}
+	t.Run("default", func(t *testing.T) { protocoltest.Serializable(t, janus.Engine, nil, 3) })
+	t.Run("impatient", func(t *testing.T) { protocoltest.Serializable(t, janus.Engine, impatient, 2) })
 }
 
 func fiveRegions(partitions int) *geo.Topology {
@@ -200,89 +67,32 @@ func TestGroups(t *testing.T) {
 
 // Two runs with the same seed are the same, line by line.
 func TestReproducible(t *testing.T) {
-	run := func(seed uint64) uint64 {
-		topology := jitter(simload.ThreeRegions(2), 20, 1000)
-		h := fnv.New64a()
-		s := sim.New(sim.Config{
-			Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: seed,
-			Params: params(t, nil), Costs: sim.DefaultCosts, ProbeEvery: 100 * time.Millisecond,
-			Trace: func(o sim.Observation) { fmt.Fprintln(h, o) },
-		})
-		simload.Fill(topology, 100, 50, s.Store)
-		for r := range topology.Regions {
-			simload.Add(s, geo.Region(r), seed, simload.Load{Clients: 20, Next: transfers(100, 8), Until: 2 * time.Second})
-		}
-		s.At(time.Second, func() { s.Cut(0, 1) })
-		s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
-		s.At(1700*time.Millisecond, func() { s.Crash(4) })
-		s.Run(8 * time.Second)
-		return h.Sum64()
-	}
-	if a, b := run(1), run(1); a != b {
-		t.Errorf("two runs with one seed differ: %x, %x", a, b)
-	}
-	if run(1) == run(2) {
-		t.Error("the seed changes nothing")
-	}
+	protocoltest.Reproducible(t, janus.Engine, nil)
+	protocoltest.Reproducible(t, janus.Engine, impatient)
 }
 
-// The median latency of every region is the law's, within 5%, on an unloaded system, for every class.
-func TestLaw(t *testing.T) {
-	topologies := []struct {
-		name string
-		t    *geo.Topology
-	}{
-		{"2 regions", simload.TwoRegions(2)},
-		{"3 regions", simload.ThreeRegions(2)},
-		{"8 regions", simload.EightRegions(2)},
+// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+func TestLaw(t *testing.T) { protocoltest.Law(t, janus.Engine, nil) }
+
+// Without contention, at most one transaction in fifty takes the slow path.
+func TestFastPathWithoutContention(t *testing.T) {
+	topology := simload.ThreeRegions(2)
+	s := sim.New(sim.Config{
+		Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: params(t, nil),
+	})
+	const rows = 30_000
+	simload.Fill(topology, rows, 50, s.Store)
+	for r := range topology.Regions {
+		simload.Add(s, geo.Region(r), 1, simload.Load{Clients: 3, Until: 10 * time.Second, Next: func(r *rand.Rand) string {
+			i := r.IntN(rows / 2)
+			return fmt.Sprintf("a%d+1 a%d-1", i, i+rows/2)
+		}})
 	}
-	var table strings.Builder
-	for _, topo := range topologies {
-		for _, class := range []txn.Class{txn.SingleHomeSinglePartition, txn.SingleHomeMultiPartition,
-			txn.MultiHomeSinglePartition, txn.MultiHomeMultiPartition} {
-			t.Run(topo.name+"/"+class.String(), func(t *testing.T) {
-				p := params(t, nil)
-				s := sim.New(sim.Config{
-					Topology: topo.t, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Params: p,
-					Costs: sim.DefaultCosts, ProbeEvery: time.Second,
-				})
-				rows := 5000 * 2 * len(topo.t.Regions)
-				simload.Fill(topo.t, uint64(rows), 0, s.Store)
-				place := topo.t.Placement()
-				var loads []*simload.Clients
-				for r := range topo.t.Regions {
-					loads = append(loads, simload.Add(s, geo.Region(r), 1, simload.Load{
-						Clients: 3, From: 2 * time.Second, Until: 20 * time.Second,
-						Next: func(r *rand.Rand) string {
-							for {
-								i, j := r.IntN(rows), r.IntN(rows)
-								a := []txn.Access{{Key: simload.Key(uint64(i))}, {Key: simload.Key(uint64(j))}}
-								if i != j && place.Class(a) == class {
-									return fmt.Sprintf("a%d+1 a%d-1", i, j)
-								}
-							}
-						},
-					}))
-				}
-				s.Run(22 * time.Second)
-				for r, l := range loads {
-					law := janus.Engine.Law(topo.t, p, geo.Region(r), nil)
-					got := l.Percentile(50)
-					off := 100 * (float64(got)/float64(law) - 1)
-					fmt.Fprintf(&table, "%-10s %-6v %-2s law %8.2fms measured %8.2fms %+5.1f%%\n", topo.name, class,
-						topo.t.Regions[r], float64(law)/1e6, float64(got)/1e6, off)
-					if off > 5 || off < -5 {
-						t.Errorf("region %s: median %v, law %v: %+.1f%%", topo.t.Regions[r], got, law, off)
-					}
-				}
-				fast, slow := count(s, topo.t, "fast_path"), count(s, topo.t, "slow_path")
-				if slow*50 > fast {
-					t.Errorf("%d of %d transactions took the slow path on an uncontended system", slow, fast+slow)
-				}
-			})
-		}
+	s.Run(12 * time.Second)
+	fast, slow := protocoltest.Counter(s, topology, "fast_path"), protocoltest.Counter(s, topology, "slow_path")
+	if fast < 500 || slow*50 > fast {
+		t.Errorf("%d of %d transactions took the slow path", slow, fast+slow)
 	}
-	t.Logf("\n%s", &table)
 }
 
 // The other copies finish the instances of a lost region, and continue.
@@ -301,7 +111,7 @@ func TestRegionLost(t *testing.T) {
 		var loads []*simload.Clients
 		for r := range topology.Regions {
 			loads = append(loads, simload.Add(s, geo.Region(r), seed, simload.Load{
-				Clients: 10, Next: transfers(rows, 8), Until: 8 * time.Second,
+				Clients: 10, Next: protocoltest.Transfers(rows), Until: 8 * time.Second,
 			}))
 		}
 		lost := geo.Region(seed % 3)
@@ -333,7 +143,7 @@ func TestRegionLost(t *testing.T) {
 			t.Errorf("seed %d: %d pending", seed, s.Pending())
 		}
 		checkEqual(t, s, topology, seed)
-		t.Logf("seed %d: %d recoveries, %d no-ops", seed, count(s, topology, "recoveries"), count(s, topology, "noops"))
+		t.Logf("seed %d: %d recoveries, %d no-ops", seed, protocoltest.Counter(s, topology, "recoveries"), protocoltest.Counter(s, topology, "noops"))
 	}
 }
 
@@ -349,7 +159,7 @@ func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 		const rows, each = 100_000, 1 // few transactions meet
 		simload.Fill(topology, rows, each, s.Store)
 		lost, away := geo.Region(seed%5), geo.Region((seed+1+seed/5)%5)
-		simload.Add(s, lost, seed, simload.Load{Clients: 10, Next: transfers(rows, rows), Until: 2 * time.Second})
+		simload.Add(s, lost, seed, simload.Load{Clients: 10, Next: protocoltest.Transfers(rows), Until: 2 * time.Second})
 		s.At(500*time.Millisecond, func() { s.Cut(lost, away) })
 		s.At(2500*time.Millisecond, func() {
 			for p := range topology.Partitions {
@@ -367,7 +177,7 @@ func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 		if s.Pending() > 0 || s.Now() > 10*time.Second {
 			t.Errorf("seed %d: %d pending after %v", seed, s.Pending(), s.Now())
 		}
-		executed := count(s, topology, "executed")
+		executed := protocoltest.Counter(s, topology, "executed")
 		t.Logf("seed %d: %d executed, quiet after %v", seed, executed, s.Now())
 		if executed < 250 {
 			t.Errorf("seed %d: only %d executions", seed, executed)
@@ -410,59 +220,10 @@ func checkEqual(t *testing.T, s *sim.Sim, topology *geo.Topology, seed uint64) {
 	}
 }
 
-// Links between regions break and come back at random.
+// Links between regions break and come back at random. Afterwards no node keeps records of instances.
 func TestCuts(t *testing.T) {
-	for seed := range uint64(12) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			topology := simload.ThreeRegions(2)
-			if seed%3 == 2 {
-				topology = fiveRegions(2)
-			}
-			s := sim.New(sim.Config{
-				Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: seed, Costs: sim.DefaultCosts,
-				Params: params(t, map[string]string{"patience": "100ms", "recovery": "300ms"}),
-			})
-			const rows, each = 100, 50
-			simload.Fill(topology, rows, each, s.Store)
-			var loads []*simload.Clients
-			for r := range topology.Regions {
-				loads = append(loads, simload.Add(s, geo.Region(r), seed, simload.Load{
-					Clients: 10, Next: transfers(rows, 8), Until: 10 * time.Second,
-				}))
-			}
-			r := rand.New(rand.NewPCG(seed, 99))
-			regions := len(topology.Regions)
-			for range 6 {
-				a := r.IntN(regions)
-				b := (a + 1 + r.IntN(regions-1)) % regions
-				from := time.Duration(r.Int64N(int64(8 * time.Second)))
-				s.At(from, func() { s.Cut(geo.Region(a), geo.Region(b)) })
-				s.At(from+time.Duration(r.Int64N(int64(3*time.Second))), func() { s.Heal(geo.Region(a), geo.Region(b)) })
-			}
-			s.At(12*time.Second, func() {
-				for a := range regions {
-					for b := range a {
-						s.Heal(geo.Region(a), geo.Region(b))
-					}
-				}
-			})
-			s.Run(60 * time.Second)
-			for r, l := range loads {
-				if l.Open() > 0 || l.Outcomes[txn.Committed] < 20 {
-					t.Errorf("region %d: %d of %d transactions have no answer, %v", r, l.Open(), l.Sent(), l.Outcomes)
-				}
-			}
-			checkCopies(t, s, topology, rows*each)
-			if n := s.Pending(); n > 0 {
-				t.Errorf("%d transactions are pending on a quiet system", n)
-			}
-			if n, k := count(s, topology, "records"), count(s, topology, "keys"); n+k > 0 {
-				t.Errorf("%d records and %d keys are kept on a quiet system", n, k)
-			}
-			t.Logf("%d recoveries, %d no-ops, %d restarts, %d slow, scc max %d", count(s, topology, "recoveries"),
-				count(s, topology, "noops"), count(s, topology, "restarts"), count(s, topology, "slow_path"), count(s, topology, "scc_max"))
-		})
-	}
+	t.Run("default", func(t *testing.T) { protocoltest.Cuts(t, janus.Engine, nil, 4) })
+	t.Run("impatient", func(t *testing.T) { protocoltest.Cuts(t, janus.Engine, impatient, 8) })
 }
 
 // A node's memory does not grow with time.
@@ -474,12 +235,12 @@ func TestBoundedMemory(t *testing.T) {
 	})
 	simload.Fill(topology, 1000, 50, s.Store)
 	for r := range topology.Regions {
-		simload.Add(s, geo.Region(r), 1, simload.Load{Clients: 30, Next: transfers(1000, 20), Until: 3 * time.Minute})
+		simload.Add(s, geo.Region(r), 1, simload.Load{Clients: 30, Next: protocoltest.Transfers(1000), Until: 3 * time.Minute})
 	}
 	var most int64
 	for at := 5 * time.Second; at <= 3*time.Minute; at += 5 * time.Second {
 		s.Run(at)
-		n := count(s, topology, "records") + count(s, topology, "keys")
+		n := protocoltest.Counter(s, topology, "records") + protocoltest.Counter(s, topology, "keys")
 		if at == 20*time.Second {
 			most = n
 		} else if at > 20*time.Second && n > 3*most {
@@ -487,48 +248,15 @@ func TestBoundedMemory(t *testing.T) {
 		}
 	}
 	s.Run(4 * time.Minute)
-	if n := count(s, topology, "records") + count(s, topology, "keys"); n > 0 {
+	if n := protocoltest.Counter(s, topology, "records") + protocoltest.Counter(s, topology, "keys"); n > 0 {
 		t.Errorf("%d records and keys are kept on a quiet system", n)
 	}
-	if executed := count(s, topology, "executed"); executed < 50_000 {
+	if executed := protocoltest.Counter(s, topology, "executed"); executed < 50_000 {
 		t.Errorf("only %d executions", executed)
 	}
 }
 
 // Edges of the parameters and of the topology.
 func TestShapes(t *testing.T) {
-	for name, tc := range map[string]struct {
-		topology *geo.Topology
-		params   map[string]string
-	}{
-		"no patience":                        {simload.ThreeRegions(2), map[string]string{"patience": "10ms", "recovery": "100ms"}},
-		"many partitions":                    {simload.TwoRegions(70), nil},
-		"one node":                           {simload.Topology(1, 1, [][]float64{{0}}), nil},
-		"three copies in each of two places": {simload.Topology(2, 3, [][]float64{{0, 10}, {10, 0}}), nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := sim.New(sim.Config{
-				Topology: tc.topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Costs: sim.DefaultCosts,
-				Params: params(t, tc.params), CheckCodec: true,
-			})
-			const rows, each = 200, 50
-			simload.Fill(tc.topology, rows, each, s.Store)
-			var loads []*simload.Clients
-			for r := range tc.topology.Regions {
-				loads = append(loads, simload.Add(s, geo.Region(r), 1, simload.Load{
-					Clients: 5, Next: transfers(rows, 8), Until: time.Second,
-				}))
-			}
-			s.Run(6 * time.Second)
-			for r, l := range loads {
-				if l.Open() > 0 || l.Outcomes[txn.Committed] == 0 {
-					t.Errorf("region %d: %d of %d transactions have no answer", r, l.Open(), l.Sent())
-				}
-			}
-			checkCopies(t, s, tc.topology, rows*each)
-			if n := s.Pending(); n > 0 {
-				t.Errorf("%d transactions are pending on a quiet system", n)
-			}
-		})
-	}
+	protocoltest.Shapes(t, janus.Engine, []map[string]string{nil, impatient})
 }
