@@ -90,15 +90,17 @@ type tallied struct {
 	replayed int // replays of a recorded run with replaced answers: equal populations by construction
 	repeated int // simulations with replaced answers and an equal population
 	unequal  int // simulations with replaced answers whose clients sent other transactions: only the verdict is compared
+	fallen   int // percentiles that fell by at most lateFallPercent in replays with late answers
 }
 
 func (c *tallied) add(o tallied) {
 	c.runs, c.replayed, c.repeated, c.unequal = c.runs+o.runs, c.replayed+o.replayed, c.repeated+o.repeated, c.unequal+o.unequal
+	c.fallen += o.fallen
 }
 
 func (c tallied) String() string {
-	return fmt.Sprintf("%d runs; %d replays and %d simulations with lost answers, none improves; %d simulations with another population",
-		c.runs, c.replayed, c.repeated, c.unequal)
+	return fmt.Sprintf("%d runs; %d replays and %d simulations with lost answers, none improves; %d simulations with another population; %d percentiles fell by at most %d%% when answers were late",
+		c.runs, c.replayed, c.repeated, c.unequal, c.fallen, lateFallPercent)
 }
 
 // TestNoFigureImproves compares runs in an open loop with runs in which a part of the answers is replaced by missing,
@@ -183,15 +185,15 @@ func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played talli
 		from := windowFrom + (windowTo-windowFrom)*(100-percent)/100
 		for loss, lose := range losses {
 			where := fmt.Sprintf("%s, %s in the last %d%%", c, loss, percent)
-			notBetter(t, "replay: "+where, run.document, run.replay(t, p, spoiling(from, lose)))
+			notBetter(t, "replay: "+where, run.document, run.replay(t, p, spoiling(from, lose)), false)
 			played.replayed++
 			c.simulate(t, where, p, run, &deaf{from: from, lose: lose}, &played)
 		}
 		for stall, delay := range stalls {
-			notBetter(t, fmt.Sprintf("replay: %s, %s in the last %d%%", c, stall, percent), run.document, run.replay(t, p, spoiling(from, delay)))
+			played.fallen += notBetter(t, fmt.Sprintf("replay: %s, %s in the last %d%%", c, stall, percent), run.document, run.replay(t, p, spoiling(from, delay)), true)
 			played.replayed++
 		}
-		for _, some := range []map[string]func(answer) (answer, bool){losses, stalls} {
+		for late, some := range map[bool]map[string]func(answer) (answer, bool){false: losses, true: stalls} {
 			for loss, lose := range some {
 				rng := rand.New(rand.NewPCG(uint64(c.seed), uint64(percent)))
 				after := run.replay(t, p, func(a answer) (answer, bool) {
@@ -200,7 +202,7 @@ func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played talli
 					}
 					return lose(a)
 				})
-				notBetter(t, fmt.Sprintf("replay: %s, %s in %d%% of the window", c, loss, percent), run.document, after)
+				played.fallen += notBetter(t, fmt.Sprintf("replay: %s, %s in %d%% of the window", c, loss, percent), run.document, after, late)
 				played.replayed++
 			}
 		}
@@ -222,7 +224,7 @@ func (c *metamorphic) simulate(t *testing.T, name string, p *plan.Plan, run *tap
 	}
 	if maps.Equal(sent, run.population) {
 		played.repeated++
-		notBetter(t, "simulated: "+name, run.document, after)
+		notBetter(t, "simulated: "+name, run.document, after, false)
 		return
 	}
 	played.unequal++
@@ -231,29 +233,42 @@ func (c *metamorphic) simulate(t *testing.T, name string, p *plan.Plan, run *tap
 	}
 }
 
-// notBetter holds a run with lost answers to the one with all of them.
-func notBetter(t *testing.T, name string, before, after *result.Document) {
+// lateFallPercent is the largest fall of a percentile, in percent, that a late answer may cause. The product-limit
+// estimate weighs an observation by the transactions still at risk. An answer that moves to the end of the window is
+// observed where few are at risk, so it weighs more there than before, and percentiles above it may fall.
+const lateFallPercent = 3
+
+// notBetter checks that no figure and no objective of after is better than in before. If late is set, answers were
+// delayed, not lost: a percentile may then fall by at most lateFallPercent. notBetter returns the number of such falls.
+func notBetter(t *testing.T, name string, before, after *result.Document, late bool) (fallen int) {
 	t.Helper()
 	if after.Verdict == v1alpha1.VerdictPassed {
 		t.Errorf("%s: Passed", name)
 	}
-	for _, o := range after.Objectives {
-		if o.Holds {
-			t.Errorf("%s: %s holds: %s", name, o.Name, o.Measured)
-		}
-	}
 	compare := func(where string, was, is result.Latency) {
 		for what, q := range map[string][2]v1alpha1.Quantile{"p50": {was.P50, is.P50}, "p90": {was.P90, is.P90}, "p95": {was.P95, is.P95}, "p99": {was.P99, is.P99}, "max": {was.Max, is.Max}} {
-			// A lower bound says less than the value did, never that the value is smaller.
-			if v, ok := q[1].Value(); ok && (v < q[0].Least() || q[0].IsBound()) {
+			v, known := q[1].Value() // a lower bound is never better than a value
+			lower := v < q[0].Least()
+			switch {
+			case !known || !lower && !q[0].IsBound():
+			case what == "max" && !lower: // the largest latency seen exceeds the longest wait of before
+			case late && what != "max" && !q[0].IsBound() && v*100 >= q[0].Least()*(100-lateFallPercent):
+				fallen++
+			default:
 				t.Errorf("%s: %s of %s was %s and is %s", name, what, where, result.FormatQuantile(q[0]), result.FormatQuantile(q[1]))
 			}
 		}
 	}
 	compare("all", before.Summary.LatencyMicroseconds, after.Summary.LatencyMicroseconds)
+	for _, o := range after.Objectives {
+		if o.Holds && fallen == 0 { // its limit is a microsecond below the percentile of before
+			t.Errorf("%s: %s holds: %s", name, o.Name, o.Measured)
+		}
+	}
 	for i := range before.Regions {
 		compare(before.Regions[i].Name, before.Regions[i].LatencyMicroseconds, after.Regions[i].LatencyMicroseconds)
 	}
+	return fallen
 }
 
 // TestStallsDoNotPass plays runs whose figures looked fine when they omitted unanswered transactions.
