@@ -453,6 +453,15 @@ var percentiles = map[v1alpha1.Metric]float64{
 // SamplesNeeded returns how many transactions the p-th percentile needs, so that it is not simply the largest of them.
 func SamplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
 
+// SamplesFor returns how many transactions an objective on metric m needs, or 0 if m is not a percentile.
+func SamplesFor(m v1alpha1.Metric) int64 {
+	p, ok := percentiles[m]
+	if !ok {
+		return 0
+	}
+	return SamplesNeeded(p)
+}
+
 // measures measures the objectives; f[i] sums the transactions that objectives[i] covers. If the network had gaps, the
 // measurements use the seconds without gaps. Objectives on one transaction type use all seconds, because the timeline
 // does not distinguish types.

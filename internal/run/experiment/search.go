@@ -50,6 +50,8 @@ type Outcome struct {
 	// Keeps is true if the rate holds. Unusable, if set, is the reason why the rate is neither kept nor missed.
 	Keeps    bool
 	Unusable string
+	// FewSamples is set if the rate is missed only because a percentile in the objectives had too few transactions.
+	FewSamples bool
 	// ThroughputPerSecond of all regions; Missed says what did not hold.
 	ThroughputPerSecond int64
 	Missed              string
@@ -106,8 +108,9 @@ func (p *prober) outcome(e Ended) Outcome {
 	switch {
 	case e.ClientsBusy && !e.Wrong:
 		o.Missed = e.Message
-	case e.Verdict == v1alpha1.VerdictInvalid && e.Reason == result.ReasonObjectiveUndecided && !e.Wrong:
-		o.Missed = e.Message // it has no other reason to be Invalid, and an objective that is not seen to hold is not kept
+	case e.Verdict == v1alpha1.VerdictInvalid && (e.Reason == result.ReasonObjectiveUndecided || e.Reason == result.ReasonTooFewSamples) && !e.Wrong:
+		// These reasons come last, so the run is Invalid for no other reason. An undecided objective is not met.
+		o.Missed, o.FewSamples = e.Message, e.Reason == result.ReasonTooFewSamples
 	case e.Wrong || e.Verdict == v1alpha1.VerdictInvalid && e.Reason != result.ReasonNoTransactions || e.Verdict == "":
 		o.Unusable = fmt.Sprintf("%s: %s: %s", e.Verdict, e.Reason, e.Message)
 	case e.Verdict != v1alpha1.VerdictPassed:
@@ -247,6 +250,8 @@ func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 		}
 		least, greatest := p.rates[0], p.rates[len(p.rates)-1]
 		switch {
+		case i < 0 && b.low < 0 && out.fewSamples() != "":
+			return out.end(v1alpha1.SearchNoneKeeps, "no rate is kept, and low rates have too few transactions (%s): make spec.run.spec.load.duration longer", out.fewSamples())
 		case i < 0 && b.low < 0:
 			return out.end(v1alpha1.SearchNoneKeeps, "the least rate, %d/s in each region, is missed: make ratePerSecond of the run smaller", least)
 		case i < 0 && b.high == len(p.rates):
@@ -279,6 +284,16 @@ func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 		}
 		b.add(i, probe.Keeps)
 	}
+}
+
+// fewSamples returns the reason of the last probe that had too few transactions for an objective, or "".
+func (s *Search) fewSamples() string {
+	for i := len(s.Probes) - 1; i >= 0; i-- {
+		if p := &s.Probes[i]; p.FewSamples {
+			return fmt.Sprintf("%d/s in each region: %s", p.Run.Run.Spec.Load.RatePerSecond, p.Missed)
+		}
+	}
+	return ""
 }
 
 // end ends the search.

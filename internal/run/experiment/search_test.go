@@ -249,6 +249,31 @@ func TestSearchWithoutAnswer(t *testing.T) {
 	}
 }
 
+// A rate whose percentile has too few transactions is not kept. If no rate is kept, the message names the remedy.
+func TestSearchWithFewSamples(t *testing.T) {
+	few := func(below, peak int64) func(*Run) (Ended, bool, error) {
+		return func(r *Run) (Ended, bool, error) {
+			e := keeping(r.Run.Spec.Load.RatePerSecond <= peak)
+			if r.Run.Spec.Load.RatePerSecond < below {
+				e.Verdict, e.Reason, e.Message = v1alpha1.VerdictInvalid, result.ReasonTooFewSamples, "latencyP99 <= 2s: measured 1s of 60 transactions"
+			}
+			return e, true, nil
+		}
+	}
+	if s := searchOf(defaultSearch, 2).advance(few(9, 100)); s.Reason != v1alpha1.SearchFound || s.PeakRatePerSecond < 90 || s.PeakRatePerSecond > 100 {
+		t.Errorf("peak above the rates with few transactions: %s %s, %d/s", s.Reason, s.Message, s.PeakRatePerSecond)
+	}
+	s := searchOf(defaultSearch, 2).advance(few(9, 5))
+	if s.Reason != v1alpha1.SearchNoneKeeps || !strings.Contains(s.Message, "of 60 transactions") || !strings.Contains(s.Message, "spec.run.spec.load.duration") {
+		t.Errorf("peak among the rates with few transactions: %s: %s", s.Reason, s.Message)
+	}
+	e, _, _ := few(9, 5)(&Run{Run: &v1alpha1.BenchmarkRun{}})
+	e.Wrong = true
+	if o := searchOf(defaultSearch, 2).prober.outcome(e); o.Unusable == "" || o.FewSamples {
+		t.Errorf("wrong answers and few transactions: %+v, want unusable", o)
+	}
+}
+
 func TestRates(t *testing.T) {
 	for name, c := range map[string]struct {
 		least, greatest int64

@@ -12,7 +12,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/bench/history"
+	"github.com/geobench/geobench/internal/bench/load"
 	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
 	"github.com/geobench/geobench/internal/bench/workload"
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
@@ -138,6 +140,33 @@ func (r *benchmarkRun) history(ps *Problems) {
 	if needs := history.Memory(perRegion*regions, perRegion*regions); r.History.MemoryBytes > 0 && needs > r.History.MemoryBytes {
 		ps.add("spec.load.duration", l.Duration.String(), "checking the history of %d transactions takes at least %d MiB, and the operator has %d MiB for it: %s, or give the operator more memory",
 			perRegion*regions, needs>>20, r.History.MemoryBytes>>20, cure(r.History.MemoryBytes/history.Memory(regions, regions)))
+	}
+}
+
+// samples checks that a percentile in the objectives can have enough transactions. Only an open loop has a known number
+// of arrivals. Four standard deviations of a Poisson count are added, so that only hopeless runs are refused.
+func (r *benchmarkRun) samples(ps *Problems) {
+	l := &r.Spec.Load
+	open := l.Arrival == v1alpha1.ArrivalConstant || l.Arrival == v1alpha1.ArrivalPoisson
+	if !open || l.RatePerSecond == 0 {
+		return
+	}
+	for i, o := range r.Spec.Objectives {
+		regions, where := len(r.db.Spec.Regions), fmt.Sprintf("all %d regions", len(r.db.Spec.Regions))
+		if o.Region != "" {
+			regions, where = 1, "region "+o.Region
+		}
+		seconds := l.Duration.Seconds() * float64(max(1, l.Repetitions))
+		if curve := load.NewCurve(l); curve != nil {
+			seconds *= curve.Mean(0, l.Duration.Duration)
+		}
+		due := seconds * float64(l.RatePerSecond) * float64(regions)
+		needed := result.SamplesFor(o.Metric)
+		if most := due + 4*math.Sqrt(due); most >= float64(needed) {
+			continue
+		}
+		ps.add(fmt.Sprintf("spec.objectives[%d].metric", i), string(o.Metric), "%s needs %d transactions, and about %.0f are due in %s x %d repetitions at spec.load.ratePerSecond %d in %s: take a longer duration, more repetitions, a higher rate or a lower percentile",
+			o.Metric, needed, due, l.Duration, max(1, l.Repetitions), l.RatePerSecond, where)
 	}
 }
 

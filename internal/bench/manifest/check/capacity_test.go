@@ -30,6 +30,7 @@ spec:
   workload: {WORKLOAD}
   load: {LOAD}
   verify: [VERIFY]
+  objectives: [OBJECTIVE]
 `
 
 // What cannot fit is refused before it begins, with the figure and the cure; what fits is not.
@@ -40,9 +41,9 @@ func TestCapacity(t *testing.T) {
 	machine := check.Process(nil)
 	machine.Machine = check.Machine{CPUs: 2, MemoryBytes: 24 << 30}
 	for name, c := range map[string]struct {
-		on                               check.Abilities
-		database, workload, load, verify string
-		want                             []string // nil: it is valid
+		on                                          check.Abilities
+		database, workload, load, verify, objective string
+		want                                        []string // nil: it is valid
 	}{
 		"39 GB in nodes of 8 GiB": {on: cluster, workload: tpcc, want: []string{"spec.workload.tpcc.warehousesPerPartition: 100: node a/0/0 holds rows of at least ",
 			"may fill 5.4 GiB (75% of what is left of its memory limit of 8Gi for the Go runtime): take at most 18, or give GeoDatabase db spec.resources.limits.memory of at least 44Gi"}},
@@ -70,10 +71,15 @@ func TestCapacity(t *testing.T) {
 		"a closed loop, which nobody knows":  {on: operator, workload: small, load: "duration: 1h", verify: "Isolation"},
 		"a curve, which nobody adds up":      {on: operator, workload: small, load: "arrival: Constant, ratePerSecond: 1000, duration: 1h, curve: {shape: Gaussian}", verify: "Isolation"},
 		"a simulated history":                {on: check.Simulator(nil), workload: small, load: "arrival: Constant, ratePerSecond: 1000, duration: 6h", verify: "Isolation"},
+		"a p99 of too few arrivals":          {on: check.Simulator(nil), workload: small, load: "arrival: Poisson, ratePerSecond: 1, warmup: 1s, duration: 10s", objective: "{metric: latencyP99, max: 1s}", want: []string{"spec.objectives[0].metric: latencyP99 needs 100 transactions, and about 30 are due in 10s x 1 repetitions at spec.load.ratePerSecond 1 in all 3 regions: take a longer duration"}},
+		"a p99 of one region":                {on: check.Simulator(nil), workload: small, load: "arrival: Constant, ratePerSecond: 4, warmup: 1s, duration: 10s", objective: "{metric: latencyP99, region: a, max: 1s}", want: []string{"about 40 are due in 10s x 1 repetitions at spec.load.ratePerSecond 4 in region a"}},
+		"a p99 of all regions":               {on: check.Simulator(nil), workload: small, load: "arrival: Constant, ratePerSecond: 4, warmup: 1s, duration: 10s", objective: "{metric: latencyP99, max: 1s}"},
+		"a p50 of few arrivals":              {on: check.Simulator(nil), workload: small, load: "arrival: Poisson, ratePerSecond: 1, warmup: 1s, duration: 10s", objective: "{metric: latencyP50, max: 1s}"},
+		"a p99 of a closed loop":             {on: check.Simulator(nil), workload: small, load: "warmup: 0s, duration: 1s", objective: "{metric: latencyP99, max: 1s}"},
 		"a timeline longer than a ConfigMap": {on: cluster, workload: small, load: "duration: 7h", want: []string{"spec.load.duration: 7h x repetitions 1 is 7h; a result holds at most 6h of timeline"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.NewReplacer("DATABASE", c.database, "{WORKLOAD}", "{"+c.workload+"}", "{LOAD}", "{"+c.load+"}", "[VERIFY]", "["+c.verify+"]").Replace(capacity)
+			text := strings.NewReplacer("DATABASE", c.database, "{WORKLOAD}", "{"+c.workload+"}", "{LOAD}", "{"+c.load+"}", "[VERIFY]", "["+c.verify+"]", "[OBJECTIVE]", "["+c.objective+"]").Replace(capacity)
 			said := ""
 			if _, err := manifest.Load(strings.NewReader(text), c.on, "-"); err != nil {
 				said = err.Error()

@@ -31,6 +31,7 @@ func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Prob
 		r.deadline,
 		r.timeline,
 		r.objectives,
+		r.samples,
 		r.faults,
 		r.verify,
 		r.history,
