@@ -1,10 +1,10 @@
 // Package optimistic executes transactions before they are ordered, and records their reads for later validation. This
 // is the read phase of optimistic concurrency control (H. T. Kung and J. T. Robinson, On Optimistic Methods for
-// Concurrency Control, TODS 6(2), 1981). It is for engines with nodes that store all rows which a procedure may need.
+// Concurrency Control, TODS 6(2), 1981). It requires that a node stores all rows that a procedure may need.
 //
-// A read set names the version of each row by its writer, so the store needs to keep only one version of a row. A scan
-// is recorded as the range that the procedure has read, with all rows in it. So validation detects a row that is
-// inserted into the range, a phantom.
+// A read set identifies the version of each row by its writer, so the store keeps only one version per row. A scan is
+// recorded as the range that the procedure has read, with all its rows. Validation therefore detects phantoms: rows
+// inserted into the range.
 package optimistic
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Written is a version of a row that is not committed.
+// Written is an uncommitted version of a row.
 type Written struct {
 	txn.WriteEntry
 	// Writer is the transaction that wrote the version. It precedes the reading transaction by Back transactions.
@@ -24,31 +24,31 @@ type Written struct {
 	Back   uint64
 }
 
-// Uncommitted provides versions that are newer than the committed ones.
+// Uncommitted provides uncommitted versions, which replace the committed ones.
 type Uncommitted interface {
 	// Get returns the newest uncommitted version of a row, if there is one.
 	Get(k txn.Key) (w Written, found bool)
-	// Scan calls f for the uncommitted rows from From up to, but not including, To, in the order of their keys, until f
-	// returns false.
+	// Scan calls f for the uncommitted rows in [from, to), in key order, until f returns false.
 	Scan(from, to txn.Key, f func(Written) bool)
 }
 
-// Execution runs procedures, one after the other. It implements txn.Ctx.
+// Execution runs procedures, one at a time. It implements txn.Ctx.
 type Execution struct {
-	// Committed are the rows as of the last commit.
+	// Committed provides the rows as of the last commit.
 	Committed store.Reader
-	// Uncommitted, if not nil, is read before them.
+	// Uncommitted, if not nil, takes precedence over Committed.
 	Uncommitted Uncommitted
 
 	t      *txn.Transaction
-	hint   int  // the access used last
-	stray  bool // the procedure has used what its exact footprint does not name
+	hint   int  // index of the access that declared found last
+	stray  bool // the procedure has used a row outside its exact footprint
 	reads  Reads
 	writes txn.WriteSet
-	rows   []merged // room for Scan
+	rows   []merged // buffer for scan
 }
 
-// Run runs the transaction's procedure. The error is the procedure's, or txn.ErrUndeclared.
+// Run runs the transaction's procedure. It returns the procedure's error, or txn.ErrUndeclared if the procedure used a
+// row outside its exact footprint.
 func (e *Execution) Run(procs *txn.Registry, t *txn.Transaction) (result []byte, err error) {
 	e.t, e.hint, e.stray = t, 0, false
 	clear(e.reads.Points)
@@ -56,6 +56,7 @@ func (e *Execution) Run(procs *txn.Registry, t *txn.Transaction) (result []byte,
 	e.reads = Reads{e.reads.Points[:0], e.reads.Ranges[:0]}
 	e.writes.Reset()
 	result, err = procs.Lookup(t.Proc).Run(e, t.Args)
+	// The procedure may have swallowed the error of an undeclared access, so its own result does not count.
 	if e.stray {
 		return nil, txn.ErrUndeclared
 	}
@@ -76,21 +77,22 @@ func (e *Execution) Outcome(procs *txn.Registry, t *txn.Transaction, p geo.Place
 	return o
 }
 
-// Reads returns a copy of the last run's reads.
+// Reads returns a copy of the reads of the last run.
 func (e *Execution) Reads() Reads {
 	return Reads{slices.Clone(e.reads.Points), slices.Clone(e.reads.Ranges)}
 }
 
-// Writes returns the last run's writes, in key order. They are valid until the next run.
+// Writes returns the writes of the last run, in key order. The slice is valid until the next run.
 func (e *Execution) Writes() []txn.WriteEntry { return e.writes.Entries() }
 
-// Class returns the class of the rows that the last run has used, or the footprint's class if the footprint is exact.
+// Class returns the class of the rows that the last run used, or of the footprint if it is exact.
 func (e *Execution) Class(p geo.Placement) txn.Class {
 	if e.t.Exact {
 		return p.Class(e.t.Accesses)
 	}
 	used := slices.Clone(e.t.Accesses)
 	add := func(k txn.Key) {
+		// Every node stores this row, so it has no home that could change the class.
 		if !k.Everywhere() {
 			used = append(used, txn.Access{Key: k})
 		}
@@ -99,6 +101,7 @@ func (e *Execution) Class(p geo.Placement) txn.Class {
 		add(e.reads.Points[i].Key)
 	}
 	for i := range e.reads.Ranges {
+		// A scan stays inside one group, so its first key determines the home and partition of the whole range.
 		add(e.reads.Ranges[i].From)
 	}
 	for _, w := range e.writes.Entries() {
@@ -107,10 +110,10 @@ func (e *Execution) Class(p geo.Placement) txn.Class {
 	return p.Class(used)
 }
 
-// few is the number of points up to which Get searches linearly for a point recorded before.
+// few is the number of points up to which note removes duplicates by a linear search.
 const few = 16
 
-// note notes the read of a row.
+// note records the read of a row. With more than few points it may record a row repeatedly.
 func (e *Execution) note(p Point) {
 	if len(e.reads.Points) <= few {
 		for i := range e.reads.Points {
@@ -122,9 +125,11 @@ func (e *Execution) note(p Point) {
 	e.reads.Points = append(e.reads.Points, p)
 }
 
-// declared returns the access by way of which a row without a group may be used, or nil.
+// declared returns the footprint's access to a row without a group, or nil. The search starts at the access found last.
 func (e *Execution) declared(k txn.Key) *txn.Access {
 	all := e.t.Accesses
+	// Procedures tend to use rows in the order of their footprint, so the next row is usually at the hint or right after
+	// it.
 	for range all {
 		if e.hint >= len(all) {
 			e.hint = 0
@@ -137,7 +142,7 @@ func (e *Execution) declared(k txn.Key) *txn.Access {
 	return nil
 }
 
-// mayRead reports whether the footprint allows a read, and notes that the procedure has gone astray where it does not.
+// mayRead reports whether the footprint allows a read. If not, it sets e.stray.
 func (e *Execution) mayRead(r *txn.Range) bool {
 	switch {
 	case !e.t.Exact:
@@ -151,7 +156,7 @@ func (e *Execution) mayRead(r *txn.Range) bool {
 	return !e.stray
 }
 
-// mayWrite does the same for a write.
+// mayWrite sets e.stray if the footprint does not allow a write.
 func (e *Execution) mayWrite(k txn.Key) {
 	switch {
 	case !e.t.Exact:
@@ -165,6 +170,7 @@ func (e *Execution) mayWrite(k txn.Key) {
 
 // Get implements txn.Ctx.
 func (e *Execution) Get(k txn.Key) ([]byte, error) {
+	// A read of the transaction's own write does not depend on the database, so it needs no validation.
 	if w := e.writes.Get(k); w != nil {
 		return value(w.Value, !w.Deleted)
 	}
@@ -172,6 +178,7 @@ func (e *Execution) Get(k txn.Key) ([]byte, error) {
 	if !e.mayRead(&r) {
 		return nil, txn.ErrUndeclared
 	}
+	// These rows are read-only during a run, so their reads are not validated.
 	if k.Everywhere() {
 		rec, found := e.Committed.Get(k)
 		return value(rec.Value, found)
@@ -183,6 +190,7 @@ func (e *Execution) Get(k txn.Key) ([]byte, error) {
 		}
 	}
 	rec, found := e.Committed.Get(k)
+	// An absent row is recorded, too: an insertion by another transaction must invalidate this read.
 	e.note(Point{Key: k, Writer: rec.Writer, Absent: !found})
 	return value(rec.Value, found)
 }
@@ -211,7 +219,7 @@ func (e *Execution) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	}, f)
 }
 
-// merged is a row of a scan: a committed version, an uncommitted one, or both.
+// merged is a row of a scan with its committed version, its uncommitted version, or both.
 type merged struct {
 	key         txn.Key
 	record      store.Record
@@ -220,8 +228,8 @@ type merged struct {
 	uncommitted bool
 }
 
-// scan calls f for the rows of a range, with uncommitted rows in place of committed ones. It records the part of the
-// range that f has seen.
+// scan calls f for the rows of a range; uncommitted versions replace committed ones. It records only the part of the
+// range up to the last row passed to f.
 func (e *Execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 	e.merge(&r)
 	all, seen := e.rows, 0
@@ -240,16 +248,19 @@ func (e *Execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 			v, there = m.written.Value, !m.written.Deleted
 		}
 		if there {
+			// A deleted row does not count toward the limit. Without a limit, left starts at 0 and never returns to it.
 			left--
 			more = f(m.key, v) && left != 0
 		}
 	}
 	noted := Range{From: r.From, To: r.To}
+	// The procedure stopped here, so later changes beyond this row cannot have influenced it.
 	if !more {
 		last := at(seen - 1).key
 		if r.Reverse {
 			noted.From = last
 		} else {
+			// To is exclusive, and this is the smallest key after last.
 			noted.To = last + "\x00"
 		}
 	}
@@ -258,6 +269,8 @@ func (e *Execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 		if !noted.Contains(m.key) {
 			continue
 		}
+		// The committed version is recorded even if an uncommitted version hides it, because Range.holds expects every
+		// committed row of the range.
 		if m.committed {
 			noted.Rows = append(noted.Rows, Version{m.key, m.record.Writer})
 		}
@@ -269,7 +282,8 @@ func (e *Execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 	clear(all)
 }
 
-// merge gathers, in the order of keys, all that scan may need of a range, and more of a range with a limit.
+// merge collects, in key order, all rows that scan may need. For a range with a limit it may collect more rows than the
+// limit.
 func (e *Execution) merge(r *txn.Range) {
 	e.rows = e.rows[:0]
 	base := *r
@@ -280,7 +294,7 @@ func (e *Execution) merge(r *txn.Range) {
 		})
 	}
 	if base.Limit > 0 {
-		base.Limit += len(e.rows) // as many may be hidden
+		base.Limit += len(e.rows) // each uncommitted deletion may hide a committed row
 	}
 	uncommitted := len(e.rows)
 	e.Committed.Scan(base, func(k txn.Key, rec store.Record) bool {

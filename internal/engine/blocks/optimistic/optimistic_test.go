@@ -21,7 +21,7 @@ import (
 
 const rows, groups, groupRows = 12, 2, 10
 
-// overlay are uncommitted versions, in the order of keys.
+// overlay is a list of uncommitted versions in key order.
 type overlay []optimistic.Written
 
 func (o overlay) Get(k txn.Key) (optimistic.Written, bool) {
@@ -41,10 +41,10 @@ func (o overlay) Scan(from, to txn.Key, f func(optimistic.Written) bool) {
 	}
 }
 
-// value returns the value of a row that is n.
+// value encodes n as the value of a row.
 func value(n int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-// key draws a row.
+// key draws a random key.
 func key(r *rand.Rand) txn.Key {
 	if r.IntN(2) == 0 {
 		return simload.Key(uint64(r.IntN(rows)))
@@ -52,7 +52,7 @@ func key(r *rand.Rand) txn.Key {
 	return simload.GroupKey(uint64(r.IntN(groups)), uint8(r.IntN(groupRows)))
 }
 
-// fill writes about half of the rows.
+// fill writes about half of the rows, the same ones to each store.
 func fill(r *rand.Rand, stores ...*store.Hash) {
 	for range rows + groups*groupRows {
 		k, v := key(r), value(r.IntN(5))
@@ -62,7 +62,7 @@ func fill(r *rand.Rand, stores ...*store.Hash) {
 	}
 }
 
-// operations draws the operations of a transaction, several on the same groups.
+// operations draws a transaction's operations. Several may access the same group.
 func operations(r *rand.Rand) string {
 	var ops []string
 	first := r.IntN(rows)
@@ -82,8 +82,8 @@ func operations(r *rand.Rand) string {
 }
 
 // A transaction sees uncommitted rows in place of committed ones, and its own writes in place of both, as on a database
-// that stores them all. Its reads hold until another transaction changes them. While they hold, the transaction would
-// behave the same again.
+// that stores them all. Its reads stay valid until another transaction changes them. While they are valid, another run
+// would behave the same.
 func TestExecution(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	held, lost := 0, 0
@@ -151,7 +151,7 @@ func sameWrite(a, b txn.WriteEntry) bool {
 	return a.Key == b.Key && a.Deleted == b.Deleted && bytes.Equal(a.Value, b.Value)
 }
 
-// What changes a read, and what does not.
+// TestHold checks which changes to the rows invalidate a read set.
 func TestHold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ops       string
@@ -195,8 +195,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A procedure that uses rows outside its exact footprint is detected. The class of a transaction without an exact
-// footprint is the class of the rows that it has used.
+// The use of a row outside the exact footprint is detected. Without an exact footprint, a transaction's class is the
+// class of the rows that it used.
 func TestFootprints(t *testing.T) {
 	s := store.NewHash()
 	x := &optimistic.Execution{Committed: s}

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Point is a row that was read, or found missing.
+// Point is a row that was read, or found absent.
 type Point struct {
 	Key txn.Key
 	// Writer is the transaction that wrote the version read, or 0 if the row was loaded or never existed.
@@ -16,24 +16,24 @@ type Point struct {
 	// Back is 0 for a committed version. Otherwise the version was uncommitted, and its writer preceded the reader by this
 	// number of transactions at the reader's node.
 	Back uint64
-	// Absent says that the row was not there.
+	// Absent is set if the row did not exist.
 	Absent bool
 }
 
-// Range is the committed content of a scanned range of a group: all rows from From up to, but not including, To. It
-// ends where the procedure stopped reading, so rows after that may change.
+// Range is the committed content of a scanned range of a group: all rows in [From, To). It ends where the procedure
+// stopped reading; changes beyond that point do not matter.
 type Range struct {
 	From, To txn.Key
 	Rows     []Version
 }
 
-// Version names a version of a row.
+// Version identifies a version of a row by its writer.
 type Version struct {
 	Key    txn.Key
 	Writer txn.ID
 }
 
-// Contains reports whether a row lies in the range.
+// Contains reports whether k is in the range.
 func (r *Range) Contains(k txn.Key) bool { return r.From <= k && k < r.To }
 
 // Reads is a transaction's read set. A row may occur several times.
@@ -46,6 +46,8 @@ type Reads struct {
 // into a range.
 func (r *Reads) Hold(rows store.Reader) bool {
 	for i := range r.Points {
+		// Only committed versions can be compared with the store. Reads with Back > 0 depend on transactions that the
+		// engine validates itself.
 		if p := &r.Points[i]; p.Back == 0 && !p.holds(rows) {
 			return false
 		}
@@ -58,10 +60,11 @@ func (r *Reads) Hold(rows store.Reader) bool {
 	return true
 }
 
-// Overtaken reports whether the reads will never Hold again: a replaced version does not return, whereas an inserted
+// Overtaken reports whether the reads can never be valid again. A replaced version does not return, whereas an inserted
 // row may be deleted again.
 func (r *Reads) Overtaken(rows store.Reader) bool {
 	for i := range r.Points {
+		// A row that was absent may be inserted now and deleted later, so an absent point proves nothing here.
 		if p := &r.Points[i]; p.Back == 0 && !p.Absent && !p.holds(rows) {
 			return true
 		}
@@ -88,8 +91,7 @@ func (p *Point) holds(rows store.Reader) bool {
 	return found != p.Absent && rec.Writer == p.Writer
 }
 
-// holds compares the range's current rows with the recorded ones; if all is set, inserted rows count as a difference,
-// too.
+// holds compares the range's current rows with the recorded rows. If all is set, inserted rows count as a difference.
 func (r *Range) holds(rows store.Reader, all bool) bool {
 	left, same := r.Rows, true
 	rows.Scan(txn.Range{From: r.From, To: r.To}, func(k txn.Key, rec store.Record) bool {
@@ -98,13 +100,14 @@ func (r *Range) holds(rows store.Reader, all bool) bool {
 			left = left[1:]
 			return same
 		}
-		same = !all && (len(left) == 0 || k < left[0].Key) // else a recorded row is gone
+		same = !all && (len(left) == 0 || k < left[0].Key) // else a recorded row is missing
 		return same
 	})
+	// Recorded rows that remain lie after the last current row: they were deleted.
 	return same && len(left) == 0
 }
 
-// Size is the number of bytes that AppendTo adds.
+// Size returns the number of bytes that AppendTo appends.
 func (r *Reads) Size() int {
 	n := codec.SizeUvarint(uint64(len(r.Points))) + codec.SizeUvarint(uint64(len(r.Ranges)))
 	for i := range r.Points {
@@ -121,7 +124,7 @@ func (r *Reads) Size() int {
 	return n
 }
 
-// head is the part of a point that follows its key.
+// head encodes Back and Absent: Absent is the low bit.
 func (p *Point) head() uint64 {
 	if p.Absent {
 		return p.Back<<1 | 1
@@ -148,10 +151,11 @@ func (r *Reads) AppendTo(b []byte) []byte {
 	return b
 }
 
-// maxBack bounds Point.Back, so that it shares a number with Point.Absent.
+// maxBack is the maximum of Point.Back, which shares an integer with Point.Absent in messages.
 const maxBack = 1<<48 - 1
 
-// ReadReads reads what Reads.AppendTo wrote. Keys and ranges are valid, and alias the reader's body.
+// ReadReads decodes what Reads.AppendTo encoded. It accepts only valid keys and ranges. The result aliases the reader's
+// buffer.
 func ReadReads(r *codec.Reader) Reads {
 	var reads Reads
 	if n := r.Count(5); n > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
 )
 
-// A scan records uncommitted rows, deleted rows included, as point reads, whose writers must commit. It records
+// A scan records uncommitted rows, including deleted ones, as point reads, whose writers must commit. It records
 // committed rows as rows of its range.
 func TestScanNotesUncommittedRows(t *testing.T) {
 	s := store.NewHash()

@@ -13,7 +13,7 @@ type termOf struct {
 	Term  uint64
 }
 
-// Check says what holds of a member of a group on this node.
+// Check checks the invariants of the member of a group on this node.
 func (m *Member) Check(c *invariant.Checker) {
 	m.Raft.Check(c, fmt.Sprintf("the group of shard %d", m.Shard))
 	if m.Serving {

@@ -11,26 +11,27 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Endings are the transactions that have ended in a group, and how: a part of the state that its log makes. They are
-// remembered for as long as somebody may ask for them: until the coordinator says that all its transactions below a
-// number have ended in all their groups.
+// Endings stores the finished transactions of a group with their outcomes. It is part of the group's replicated state.
+// An outcome is stored while another node may ask for it: until the coordinator reports that all its transactions below
+// a number have finished in all their groups.
 type Endings[O any] map[source]*endings[O]
 
-// source is an incarnation of a coordinator. Finished transactions of a later incarnation say nothing about unfinished
-// ones of an earlier incarnation.
+// source is an incarnation of a coordinator. Finished transactions of one incarnation say nothing about transactions of
+// an earlier one.
 type source struct {
 	coordinator geo.NodeID
 	incarnation uint32
 }
 
-// First is the number of the first transaction that an incarnation of a coordinator names.
+// First returns the number of the first transaction that an incarnation of a coordinator names.
 func First(incarnation uint32) uint64 { return protocol.NumbersBefore(incarnation) + 1 }
 
 func (s source) compare(o source) int {
 	return cmp.Or(cmp.Compare(s.coordinator, o.coordinator), cmp.Compare(s.incarnation, o.incarnation))
 }
 
-// endings holds the outcomes of a source's transactions.
+// endings holds the outcomes of the transactions of one source. Outcomes of transactions below done may have been
+// dropped.
 type endings[O any] struct {
 	done   uint64
 	recent queue.Queue[ending[O]]
@@ -42,7 +43,7 @@ type ending[O any] struct {
 	outcome O
 }
 
-// of returns the endings of the coordinator's incarnation to which number belongs.
+// of returns the endings of the incarnation of coordinator c that number belongs to.
 func (s Endings[O]) of(c geo.NodeID, number uint64) *endings[O] {
 	from := source{c, protocol.IncarnationOf(number)}
 	e := s[from]
@@ -53,23 +54,26 @@ func (s Endings[O]) of(c geo.NodeID, number uint64) *endings[O] {
 	return e
 }
 
-// Finish notes how a transaction ended.
+// Finish records the outcome of a transaction.
 func (s Endings[O]) Finish(n Name, o O) {
 	s.of(n.Coordinator, n.Number).recent.Push(ending[O]{n.Number, o})
 }
 
-// Forget forgets a coordinator's transactions below a number, and calls each for them.
+// Forget drops the outcomes of a coordinator's transactions below number done, and calls each for every one.
 func (s Endings[O]) Forget(c geo.NodeID, done uint64, each func(Name)) {
 	e := s.of(c, done)
 	e.done = max(e.done, done)
+	// Transactions finish in any order, so a number at the front that is still needed may delay the removal of smaller
+	// ones. That only costs memory.
 	for e.recent.Len() > 0 && e.recent.Front().number < e.done {
 		each(Name{c, e.recent.Front().number})
 		e.recent.Pop()
 	}
 }
 
-// Look returns the outcome of a transaction if it has finished, or reports that its outcome may have been forgotten. It
-// searches all endings stored for the coordinator, which are few unless one of its transactions takes long.
+// Look returns the outcome of a transaction if it has finished. forgotten reports that the outcome may have been
+// dropped. Look searches all outcomes stored for the coordinator; there are few unless one of its transactions takes
+// long.
 func (s Endings[O]) Look(n Name) (o O, over, forgotten bool) {
 	e := s.of(n.Coordinator, n.Number)
 	e.recent.Each(func(x ending[O]) {
@@ -80,7 +84,7 @@ func (s Endings[O]) Look(n Name) (o O, over, forgotten bool) {
 	return o, over, !over && n.Number < e.done
 }
 
-// Len is the number of transactions that are remembered.
+// Len returns the number of stored outcomes.
 func (s Endings[O]) Len() (n int) {
 	for _, e := range s {
 		n += e.recent.Len()
@@ -91,6 +95,7 @@ func (s Endings[O]) Len() (n int) {
 // AppendTo appends the endings; one appends a single outcome.
 func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(s)))
+	// Members of a group must produce identical snapshots, so the order is fixed.
 	for _, from := range slices.SortedFunc(maps.Keys(s), source.compare) {
 		e := s[from]
 		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(from.coordinator)), e.done)
@@ -100,7 +105,7 @@ func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 	return b
 }
 
-// ReadEndings reads the output of AppendTo; one reads an outcome of at least one byte.
+// ReadEndings decodes the output of AppendTo. one decodes an outcome, which has at least one byte.
 func ReadEndings[O any](r *codec.Reader, one func(*codec.Reader) O) Endings[O] {
 	s := Endings[O]{}
 	for range r.Count(3) {

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Distance is the round trip between two nodes.
+// Distance returns the round-trip time between two nodes; 0 for a node and itself.
 func Distance(t *geo.Topology, a, b geo.NodeID) time.Duration {
 	if a == b {
 		return 0
@@ -16,17 +16,18 @@ func Distance(t *geo.Topology, a, b geo.NodeID) time.Duration {
 	return t.RTT(t.RegionOf(a), t.RegionOf(b))
 }
 
-// Quorum is the round trip from a group's leader to the nearest majority.
+// Quorum returns the round-trip time from a group's leader to its nearest majority.
 func Quorum(t *geo.Topology, g *geo.Group) time.Duration {
 	var all []time.Duration
 	for _, m := range g.Members {
 		all = append(all, Distance(t, g.Leader, m))
 	}
 	slices.Sort(all)
+	// The list includes the leader at distance 0, so this element completes a majority.
 	return all[len(all)/2]
 }
 
-// Nearest returns the members of each group, the nearest to a node first.
+// Nearest returns the members of each group, sorted by their distance from node to.
 func Nearest(t *geo.Topology, l *geo.Layout, to geo.NodeID) (members [][]geo.NodeID) {
 	for shard := range l.Shards() {
 		m := slices.Clone(l.Group(shard).Members)
@@ -36,10 +37,12 @@ func Nearest(t *geo.Topology, l *geo.Layout, to geo.NodeID) (members [][]geo.Nod
 	return members
 }
 
-// Replaces returns the nodes that new incarnations can replace: those without which all their groups keep a majority.
+// Replaces returns the nodes that new incarnations can replace: nodes without which each of their groups keeps a
+// majority.
 func Replaces(t *geo.Topology, layout geo.Layout) (nodes []geo.NodeID) {
 	needed := make([]bool, t.Nodes())
 	for shard := range layout.Shards() {
+		// A group of one or two members has no majority without one of them.
 		if group := layout.Group(shard).Members; len(group) < 3 {
 			for _, n := range group {
 				needed[n] = true
@@ -54,19 +57,18 @@ func Replaces(t *geo.Topology, layout geo.Layout) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// Settles returns the time that groups may need after a loss of regions until they work as if these had never existed.
-// It includes elections of leaders, some of which fail at first and wait twice as long the next time. It also includes
-// the recovery of the transactions of lost coordinators.
+// Settles returns the time that groups may need to return to normal operation after a loss of regions. It includes
+// leader elections, some of which fail and double the timeout of the next one. It also includes the recovery of the
+// transactions of lost coordinators.
 func Settles(election, recovery, rtt time.Duration) time.Duration {
 	return 8*(election+rtt) + 2*(recovery+rtt) + 10*rtt
 }
 
-// Tolerates returns the regions without which every group of the layout has a majority, and how many of them may be
-// lost together.
+// Tolerates returns the regions whose loss leaves a majority in every group, and how many of them may be lost together.
 func Tolerates(t *geo.Topology, layout geo.Layout) protocol.Tolerance {
 	s := protocol.Tolerance{Most: len(t.Regions), InFlight: true}
-	members := make([][]int, layout.Shards()) // by group and region
-	spare := make([]int, layout.Shards())     // by group: those beyond a majority
+	members := make([][]int, layout.Shards()) // by shard and region
+	spare := make([]int, layout.Shards())     // by shard: the members beyond a majority
 	for shard := range members {
 		members[shard] = make([]int, len(t.Regions))
 		group := layout.Group(shard).Members
@@ -89,6 +91,7 @@ func Tolerates(t *geo.Topology, layout geo.Layout) protocol.Tolerance {
 		for _, region := range s.Regions {
 			counts = append(counts, members[shard][region])
 		}
+		// Any set of most regions must be tolerable, so the sum counts those with the most members first.
 		slices.Sort(counts)
 		slices.Reverse(counts)
 		most, sum := 0, 0

@@ -25,7 +25,7 @@ func (quiet) Rand() *rand.Rand                     { return rand.New(rand.NewPCG
 func (quiet) Mark(*coverage.Mark)                  {}
 func (quiet) Buggify(*buggify.Point) bool          { return false }
 
-// served is a state machine that records the requests that it serves, and counts changes of its leadership.
+// served is a state machine that records the requests that it serves and counts leadership changes.
 type served struct {
 	requests    []protocol.Message
 	began, left int
@@ -45,7 +45,7 @@ func (*served) Apply([]byte)                             {}
 func (*served) Snapshot() []byte                         { return nil }
 func (*served) Restore([]byte)                           {}
 
-// newMember returns a member of a group: its only member, which leads in term 1, or one of three, which has no leader
+// newMember returns a member of a group. The only member of a group leads in term 1; a group of three has no leader
 // yet.
 func newMember(members ...geo.NodeID) (*Member, *served) {
 	s := &served{}
@@ -55,7 +55,7 @@ func newMember(members ...geo.NodeID) (*Member, *served) {
 	return m, s
 }
 
-// A leader serves the requests for its term, drops those for an earlier one, and holds those for a later one.
+// A leader serves the requests for its term, drops those for an earlier term, and delays those for a later term.
 func TestRequestsOfATerm(t *testing.T) {
 	m, s := newMember(0)
 	m.settle()
@@ -67,7 +67,7 @@ func TestRequestsOfATerm(t *testing.T) {
 	}
 }
 
-// A member is deposed if it led in an earlier term or does not lead.
+// A member is deposed if it led in an earlier term or no longer leads.
 func TestDeposed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		members []geo.NodeID

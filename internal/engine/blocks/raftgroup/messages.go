@@ -25,7 +25,7 @@ const (
 	MaxNode  = 1<<16 - 1
 )
 
-// Raft carries a message of a group's consensus.
+// Raft carries a consensus message of a group.
 type Raft struct {
 	Group int
 	*consensus.Message
@@ -44,7 +44,7 @@ func (m *Raft) AppendTo(b []byte) []byte {
 
 func (m *Raft) String() string { return fmt.Sprintf("group %d %v", m.Group, m.Message) }
 
-// Lead notifies every node that the sender leads a group from a term on.
+// Lead announces to every node that the sender leads a group from a term on.
 type Lead struct {
 	Group int
 	Term  uint64
@@ -63,7 +63,7 @@ func (m *Lead) AppendTo(b []byte) []byte {
 
 func (m *Lead) String() string { return fmt.Sprintf("leads group %d in term %d", m.Group, m.Term) }
 
-// Decode reads a message of this package. known reports whether kind belongs to this package.
+// Decode decodes a message of this package. known is false for a kind of another package.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	r := codec.NewReader(body)
 	switch kind {
@@ -88,8 +88,8 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 	return m, true, nil
 }
 
-// Name identifies a transaction of a database: the node that coordinates it, and its number there, from 1. A
-// transaction that starts over gets a new name.
+// Name identifies a transaction of a database by its coordinator and its number there, from 1. A restarted transaction
+// gets a new name.
 type Name struct {
 	Coordinator geo.NodeID
 	Number      uint64
@@ -111,20 +111,20 @@ func (n Name) Compare(o Name) int {
 	return 0
 }
 
-// Size is the number of bytes that AppendTo adds.
+// Size returns the number of bytes that AppendTo appends.
 func (n Name) Size() int {
 	return codec.SizeUvarint(uint64(n.Coordinator)) + codec.SizeUvarint(n.Number)
 }
 
-// AppendTo appends the name.
+// AppendTo appends the encoded name to b.
 func (n Name) AppendTo(b []byte) []byte {
 	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(n.Coordinator)), n.Number)
 }
 
-// ReadName reads a name.
+// ReadName decodes a name.
 func ReadName(r *codec.Reader) Name { return Name{geo.NodeID(r.UvarintMax(MaxNode)), r.Uvarint()} }
 
-// SizeShards is the number of bytes that AppendShards adds.
+// SizeShards returns the number of bytes that AppendShards appends.
 func SizeShards(shards []int) int {
 	n := codec.SizeUvarint(uint64(len(shards)))
 	for _, s := range shards {
@@ -133,7 +133,7 @@ func SizeShards(shards []int) int {
 	return n
 }
 
-// AppendShards appends the numbers of shards.
+// AppendShards appends a list of shard numbers to b.
 func AppendShards(b []byte, shards []int) []byte {
 	b = codec.AppendUvarint(b, uint64(len(shards)))
 	for _, s := range shards {
@@ -142,7 +142,7 @@ func AppendShards(b []byte, shards []int) []byte {
 	return b
 }
 
-// ReadShards reads the numbers of shards.
+// ReadShards decodes a list of shard numbers.
 func ReadShards(r *codec.Reader) []int {
 	n := r.Count(1)
 	if n == 0 {
@@ -155,10 +155,10 @@ func ReadShards(r *codec.Reader) []int {
 	return shards
 }
 
-// Found holds the rows of a range, in order. The row of a range that consists of a single row has no key.
+// Found holds the rows of a range, in order. A row has no key if the range consists of that single row.
 type Found []txn.Row
 
-// Find returns the rows of n ranges as of a version. Single rows share one allocation.
+// Find returns the rows of n ranges as of version at; of returns range i. Single rows share one allocation.
 func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Found {
 	s.Warm(n, func(i int) txn.Key { return of(i).From })
 	rows, found := s.At(at), make([]Found, n)
@@ -168,6 +168,7 @@ func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Fou
 		if r.Point() {
 			if rec, there := rows.Get(r.From); there {
 				room = append(room, txn.Row{Value: rec.Value})
+				// The capacity ends with the row, so an append to found[i] cannot overwrite the next range's row.
 				found[i] = room[len(room)-1 : len(room) : len(room)]
 			}
 			continue
@@ -180,7 +181,7 @@ func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Fou
 	return found
 }
 
-// Supply gives a task the rows found for its needs.
+// Supply passes to a task the rows that were found for its needs.
 func Supply(t *rerun.Task, needs []rerun.Need, found []Found) {
 	n := 0
 	for _, f := range found {
@@ -190,6 +191,7 @@ func Supply(t *rerun.Task, needs []rerun.Need, found []Found) {
 	for i, f := range found {
 		first, r := len(rows), needs[i].Range
 		for _, w := range f {
+			// Find omits the key of a single row, because the reader of the message knows it from its request.
 			if w.Key == "" {
 				w.Key = r.From
 			}
@@ -199,7 +201,7 @@ func Supply(t *rerun.Task, needs []rerun.Need, found []Found) {
 	}
 }
 
-// SizeFound is the number of bytes that AppendFound adds.
+// SizeFound returns the number of bytes that AppendFound appends.
 func SizeFound(found []Found) int {
 	n := codec.SizeUvarint(uint64(len(found)))
 	for _, f := range found {
@@ -217,7 +219,7 @@ func AppendFound(b []byte, found []Found) []byte {
 	return b
 }
 
-// ReadFound reads the rows of several ranges. They keep the body.
+// ReadFound decodes the rows of several ranges. The values alias the message body.
 func ReadFound(r *codec.Reader) []Found {
 	n := r.Count(1)
 	if n == 0 {
@@ -241,7 +243,7 @@ func ReadFound(r *codec.Reader) []Found {
 	return found
 }
 
-// FoundString shows the rows of several ranges in a trace.
+// FoundString formats the rows of several ranges for a trace.
 func FoundString(found []Found) string {
 	var b strings.Builder
 	for i, f := range found {

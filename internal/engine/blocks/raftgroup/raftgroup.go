@@ -1,6 +1,13 @@
-// Package raftgroup is the common part of engines that store each shard of a geo.Layout in its own Raft group. It has a
-// node's membership in several groups, the batches that leaders propose, and the announcements of leaders. It also has
-// the names, rows and endings of transactions that involve several groups.
+// Package raftgroup is shared by engines that store each shard of a geo.Layout in its own Raft group. It manages a
+// node's membership in several groups, the batches that leaders propose, and the announcements of leaders. It also
+// provides names, rows and outcomes for transactions that involve several groups.
+//
+// A Member is a node's replica of one group. Its Machine is the engine's state machine: it applies log entries, and
+// while the node leads, it serves requests to the leader of a term. A request for an earlier term is dropped: its
+// sender repeats it when it receives the next leader's announcement (Lead). A request for a later term waits.
+//
+// A Node contains all members of a node and finishes each step of the replica. It delivers the messages that the node
+// sends to itself, and advances the groups that have changed.
 //
 // A Member is a node's share of one group. Its Machine is the engine's state machine for the group's log. It applies
 // entries, and while the node leads it serves the requests addressed to the leader of a term. A request for an earlier
@@ -25,25 +32,25 @@ import (
 )
 
 const (
-	// proposeEvery is the minimum time between a group's log entries while one is in flight: commands proposed meanwhile
-	// share the next entry.
+	// proposeEvery is the minimum time between two proposals of a group while an entry is in flight. Commands proposed in
+	// between share the next entry.
 	proposeEvery = 500 * time.Microsecond
-	// keptBytes bounds the part of a group's log that is kept for members that lag.
+	// keptBytes bounds the part of a group's log that is retained for members that lag.
 	keptBytes = 16 << 20
 )
 
-// Machine is what an engine makes of a group's log.
+// Machine is an engine's state machine for a group's log.
 type Machine interface {
-	// Step says that this node begins to lead, having applied all that was committed before its term, or that it
-	// leads no more. Nothing else of earlier terms will be committed.
+	// Step reports that this node starts to lead, having applied all entries committed before its term, or that it stops.
+	// No further entry of an earlier term will be committed.
 	Step(leads bool)
-	// Serve takes a request for the leader of this term.
+	// Serve handles a request for the leader of the current term.
 	Serve(from geo.NodeID, m protocol.Message)
-	// Advance performs the work that has become possible at the end of a step, while this node leads.
+	// Advance performs the work that the step has enabled. It is called at the end of a step while this node leads.
 	Advance()
-	// Entry makes an entry of the commands that have gathered; nil for none.
+	// Entry encodes the collected commands as a log entry; nil for none.
 	Entry(batch []byte) []byte
-	// Apply takes the committed entries in the order of the log.
+	// Apply applies a committed entry. It is called in log order.
 	Apply(entry []byte)
 	// Snapshot and Restore are the functions of consensus.Config.
 	Snapshot() []byte
@@ -54,24 +61,24 @@ type Machine interface {
 type Config struct {
 	Self        geo.NodeID
 	Incarnation uint32 // of Self: see protocol.Config
-	Nodes       int    // of the database
+	Nodes       int    // in the database
 	Layout      *geo.Layout
 	Env         protocol.Env
-	// RaftTimer and ProposeTimer are the kinds of the timers of all groups, which the owner's Fire hands to Node.Fire.
+	// RaftTimer and ProposeTimer are the timer kinds of all groups; the owner must pass these timers to Member.Fire.
 	RaftTimer, ProposeTimer uint8
 	// Heartbeat, Election, Lease and Keep are the fields of consensus.Config.
 	Heartbeat, Election, Lease time.Duration
 	Keep                       int
 	// Shrink is protocol.Config.Shrink.
 	Shrink uint8
-	// Handle takes a message that the node has sent to itself.
+	// Handle handles a message that the node has sent to itself.
 	Handle func(from geo.NodeID, m protocol.Message)
 }
 
-// Node is a node's members of groups.
+// Node manages a node's members of groups.
 type Node struct {
 	Config
-	// local are messages of this node to itself, and dirty the members that something has happened to, in this step.
+	// local holds the messages of this node to itself. dirty holds the members that were touched in this step.
 	local   queue.Queue[protocol.Message]
 	dirty   queue.Queue[*Member]
 	members []*Member
@@ -81,19 +88,19 @@ type Node struct {
 type Member struct {
 	Shard int
 	Raft  *consensus.Group
-	// Serving says that this node leads, and Term since when. Leads asks whether it still does.
+	// Serving is set while this node leads, in term Term. Leads checks whether it still does.
 	Serving bool
 	Term    uint64
-	// Batch holds the commands to be proposed next, immediately or when the timer fires.
+	// Batch holds the commands for the next proposal, which is made immediately or when the timer fires.
 	Batch []byte
 	// Proposed is the time of the last proposal.
 	Proposed time.Duration
 
 	node    *Node
 	machine Machine
-	dirty   bool // is among Node.dirty
+	dirty   bool // the member is in Node.dirty
 	waiting bool
-	// underway is the number of this term's entries that have not been applied.
+	// underway is the number of entries of this term that are not yet applied.
 	underway int
 	// content is the index of the last entry that holds commands.
 	content uint64
@@ -108,7 +115,7 @@ type request struct {
 	m    protocol.Message
 }
 
-// NewMember returns the node's member of a group that it belongs to.
+// NewMember adds the node's member of the group of a shard.
 func (n *Node) NewMember(shard int, machine Machine) *Member {
 	m := &Member{Shard: shard, node: n, machine: machine}
 	group := n.Layout.Group(shard)
@@ -151,12 +158,12 @@ func (e *env) After(d time.Duration, t protocol.Timer) {
 	e.n.Env.After(d, protocol.Timer{Kind: t.Kind, Arg: uint64(e.shard)<<8 | t.Arg})
 }
 
-// Offload implements protocol.Env. Consensus does all by itself.
+// Offload implements protocol.Env. Consensus never offloads work.
 func (e *env) Offload(func() int64, protocol.Timer) {
 	panic("raftgroup: consensus asks for work beside it")
 }
 
-// Reply implements protocol.Env. Consensus answers no clients.
+// Reply implements protocol.Env. Consensus does not answer clients.
 func (e *env) Reply(txn.Outcome) {}
 
 // Rand implements protocol.Env.
@@ -168,20 +175,22 @@ func (e *env) Mark(p *coverage.Mark) { e.n.Env.Mark(p) }
 // Buggify implements protocol.Env.
 func (e *env) Buggify(p *buggify.Point) bool { return e.n.Env.Buggify(p) }
 
-// Send sends a message, to this node at the end of the step.
+// Send sends a message. A message to this node is delivered at the end of the step.
 func (n *Node) Send(to geo.NodeID, m protocol.Message) {
 	switch {
 	case to == n.Self:
 		n.local.Push(m)
+	// A corrupt message may name a node that does not exist.
 	case int(to) < n.Nodes:
 		n.Env.Send(to, m)
 	}
 }
 
-// Finish performs the work that the step has made possible.
+// Finish completes a step: it delivers local messages and settles touched groups until none remain.
 func (n *Node) Finish() {
 	for {
 		switch {
+		// Messages come first: a group then settles once, after all messages of the step.
 		case n.local.Len() > 0:
 			m := n.local.Front()
 			n.local.Pop()
@@ -196,8 +205,8 @@ func (n *Node) Finish() {
 	}
 }
 
-// Replaced implements protocol.Rejoiner for all groups of the node. The new incarnation does not know their leaders
-// yet.
+// Replaced implements protocol.Rejoiner for all groups of the node. The new incarnation does not know the leaders yet,
+// so this node announces those groups that it leads.
 func (n *Node) Replaced(other geo.NodeID, incarnation uint32) {
 	for _, m := range n.members {
 		m.Raft.Replaced(other, incarnation)
@@ -208,18 +217,18 @@ func (n *Node) Replaced(other geo.NodeID, incarnation uint32) {
 	}
 }
 
-// FullyReplicated reports whether all groups of the node have all their members, and all of them vote.
+// FullyReplicated reports whether all groups of the node have all their members and all members vote.
 func (n *Node) FullyReplicated() bool {
 	return !slices.ContainsFunc(n.members, func(m *Member) bool { return !m.Raft.FullyReplicated() })
 }
 
-// Start begins the member's work.
+// Start starts the member.
 func (m *Member) Start() {
 	m.Raft.Start()
 	m.Touch()
 }
 
-// Receive takes a message of the group's consensus.
+// Receive handles a consensus message of the group.
 func (m *Member) Receive(from geo.NodeID, r *Raft) {
 	m.Raft.Receive(from, r.Message)
 	m.Touch()
@@ -233,7 +242,7 @@ func (n *Node) ShardOf(t protocol.Timer) int {
 	return int(t.Arg)
 }
 
-// Fire takes a timer of the member's.
+// Fire handles a timer of the member.
 func (m *Member) Fire(t protocol.Timer) {
 	if t.Kind == m.node.RaftTimer {
 		m.Raft.Fire(protocol.Timer{Kind: t.Kind, Arg: t.Arg & 0xff})
@@ -244,7 +253,7 @@ func (m *Member) Fire(t protocol.Timer) {
 	m.Propose()
 }
 
-// Touch makes sure that the end of the step looks at the group.
+// Touch schedules settle for the end of the step.
 func (m *Member) Touch() {
 	if !m.dirty {
 		m.dirty = true
@@ -252,16 +261,19 @@ func (m *Member) Touch() {
 	}
 }
 
-// lead takes the news of a leader, before anything of its term is applied.
+// lead records a new leader, before any entry of its term is applied.
 func (m *Member) lead(leader geo.NodeID, term uint64) {
+	// A member may lose and win leadership within one step. The term shows that its volatile state belongs to an earlier
+	// leadership.
 	if m.Serving && (leader != m.node.Self || term != m.Term) {
 		m.step(false)
 	}
 	m.Touch()
 }
 
-// step makes this node start or stop serving the group, and notifies all other nodes.
+// step makes this node start or stop serving the group. A node that starts notifies all nodes.
 func (m *Member) step(leads bool) {
+	// The batch of the last term is dropped: its senders repeat their requests to the next leader.
 	m.Serving, m.Term, m.Batch, m.Proposed, m.underway, m.content = false, 0, nil, 0, 0, 0
 	if leads {
 		m.Serving, m.Term, m.content = true, m.Raft.Term(), m.Raft.Last()
@@ -278,8 +290,8 @@ func (m *Member) step(leads bool) {
 	}
 }
 
-// Admit handles a request for the leader of a term. A request for an earlier term is dropped: its sender will learn of
-// the next leader.
+// Admit handles a request for the leader of a term. A request for an earlier term is dropped: its sender will receive
+// the next leader's announcement.
 func (m *Member) Admit(from geo.NodeID, term uint64, request protocol.Message) {
 	m.Touch()
 	m.admit(from, term, request)
@@ -289,6 +301,7 @@ func (m *Member) admit(from geo.NodeID, term uint64, q protocol.Message) {
 	switch {
 	case term < m.Raft.Term():
 		m.node.Env.Mark(requestLate)
+	// A leader that has not applied all earlier entries is not yet Serving; the request then waits in held.
 	case m.Leads() && term == m.Term:
 		m.machine.Serve(from, q)
 	default:
@@ -297,7 +310,7 @@ func (m *Member) admit(from geo.NodeID, term uint64, q protocol.Message) {
 	}
 }
 
-// Leads reports whether this node leads according to the log: its proposals may be committed.
+// Leads reports whether this node leads according to the consensus state, so that its proposals may be committed.
 func (m *Member) Leads() bool {
 	if m.Serving && (!m.Raft.Leading() || m.Raft.Term() != m.Term) {
 		m.step(false)
@@ -305,12 +318,15 @@ func (m *Member) Leads() bool {
 	return m.Serving
 }
 
-// settle performs the group's work that a step has made possible.
+// settle performs the group's work at the end of a step.
 func (m *Member) settle() {
 	m.dirty = false
+	// A leader serves only after it has applied an entry of its term, and with it all entries of its predecessors (Ongaro
+	// 2014, 6.4).
 	if !m.Leads() && m.Raft.Current() {
 		m.step(true)
 	}
+	// The list is detached first, because admit appends requests that still have to wait.
 	held := m.held
 	m.held = nil
 	for _, q := range held {
@@ -323,12 +339,13 @@ func (m *Member) settle() {
 	m.flush()
 }
 
-// flush proposes the batch, immediately or together with the next commands.
+// flush proposes the batch, immediately or later together with further commands.
 func (m *Member) flush() {
 	if len(m.Batch) == 0 || m.waiting {
 		return
 	}
 	wait := m.Proposed + proposeEvery - m.node.Env.Now()
+	// No entry is in flight, so waiting would only add latency.
 	if m.underway == 0 {
 		wait = 0
 	}
@@ -344,7 +361,8 @@ func (m *Member) flush() {
 	m.Propose()
 }
 
-// Propose proposes the batch. Requests in a refused or lost batch are repeated after the next leader's announcement.
+// Propose proposes the batch. If the batch is refused or lost, its requests are repeated after the next leader's
+// announcement.
 func (m *Member) Propose() {
 	if !m.Leads() {
 		m.node.Env.Mark(tooLate)
@@ -355,6 +373,7 @@ func (m *Member) Propose() {
 		m.node.Env.Mark(nothing)
 		return
 	}
+	// Entry may also return an entry without commands, which Spread need not wait for.
 	full := len(m.Batch) > 0
 	m.Batch = m.Batch[:0]
 	m.Proposed = m.node.Env.Now()
@@ -367,16 +386,17 @@ func (m *Member) Propose() {
 
 func (m *Member) apply(entry []byte) {
 	m.Touch()
+	// step resets underway to 0, so entries of earlier terms must not make it negative.
 	if m.Leads() && m.underway > 0 {
 		m.underway--
 	}
 	m.machine.Apply(entry)
 }
 
-// Spread reports whether the members that live have all commands that the log holds, new incarnations too.
+// Spread reports whether all live members, including new incarnations, have all commands in the log.
 func (m *Member) Spread(lives func(geo.NodeID) bool) bool {
 	return m.Raft.FullyReplicated() && m.Raft.Reached(m.content, func(n geo.NodeID) bool { return n != m.node.Self && lives(n) })
 }
 
-// Idle reports whether nothing waits to be proposed or served.
+// Idle reports whether no command waits to be proposed and no request waits to be served.
 func (m *Member) Idle() bool { return len(m.Batch) == 0 && len(m.held) == 0 }

@@ -28,7 +28,7 @@ func raft(t testing.TB) *Raft {
 
 func TestCodec(t *testing.T) {
 	protocoltest.Codec(t, map[string]protocol.Message{"lead": &Lead{7, 3}}, Decode)
-	m := raft(t) // starts with another Raft message
+	m := raft(t) // starts with a second Raft header
 	body := m.AppendTo(nil)
 	if got, known, err := Decode(m.Kind(), body); err != nil || !known || len(body) != m.Size() || !reflect.DeepEqual(got, m) {
 		t.Errorf("%v in %d bytes comes back as %v, %v, %v", m, m.Size(), got, known, err)
@@ -39,7 +39,7 @@ func FuzzDecode(f *testing.F) {
 	protocoltest.FuzzCodec(f, map[string]protocol.Message{"lead": &Lead{7, 3}}, Decode)
 }
 
-// An ending is kept until its coordinator has reported that it may be forgotten, and is restored from a snapshot.
+// An outcome is stored until its coordinator reports that it may be dropped, and is restored from a snapshot.
 func TestEndings(t *testing.T) {
 	s := Endings[string]{}
 	for _, n := range []Name{{1, 3}, {1, 1}, {2, 7}, {1, 4}} {
@@ -75,7 +75,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// The nearest members are first. A leader's round trip to a majority is the round trip to the farthest member of the
+// The nearest members come first. A leader's round trip to a majority is the round trip to the farthest member of the
 // nearest majority.
 func TestDistances(t *testing.T) {
 	topology := simload.ThreeRegions(1)

@@ -21,7 +21,7 @@ func Keys(s store.Store, l *geo.Layout, shard int) (keys []txn.Key) {
 	return keys
 }
 
-// AppendRows appends the newest versions of the rows of the member's shard to a snapshot, of which they are the end.
+// AppendRows appends the newest versions of the rows of the member's shard to a snapshot. They must be its last part.
 func (m *Member) AppendRows(b []byte, s *store.Versioned) []byte {
 	for _, k := range Keys(s, m.node.Layout, m.Shard) {
 		rec, _ := s.Get(k)
@@ -31,8 +31,8 @@ func (m *Member) AppendRows(b []byte, s *store.Versioned) []byte {
 	return b
 }
 
-// RestoreRows updates the rows of the member's shard to a snapshot, up to its end. Rows that the snapshot does not have
-// are deleted, and no row gets an older version than it has.
+// RestoreRows restores the rows of the member's shard from the rest of a snapshot. It deletes rows that the snapshot
+// does not contain, and replaces no row by an older version.
 func (m *Member) RestoreRows(r *codec.Reader, s *store.Versioned) {
 	gone := map[txn.Key]bool{}
 	for _, k := range Keys(s, m.node.Layout, m.Shard) {
@@ -51,12 +51,13 @@ func (m *Member) RestoreRows(r *codec.Reader, s *store.Versioned) {
 			s.Put(k, rec)
 		}
 	}
+	// Sorted, so that all replays of a seed change the store in the same order.
 	for _, k := range slices.Sorted(maps.Keys(gone)) {
 		s.Delete(k, s.Newest(k), 0)
 	}
 }
 
-// AppendNames appends a set of names to a snapshot, in their order.
+// AppendNames appends a set of names to a snapshot, sorted.
 func AppendNames(b []byte, names map[Name]bool) []byte {
 	b = codec.AppendUvarint(b, uint64(len(names)))
 	for _, n := range slices.SortedFunc(maps.Keys(names), Name.Compare) {
@@ -65,7 +66,7 @@ func AppendNames(b []byte, names map[Name]bool) []byte {
 	return b
 }
 
-// ReadNames reads what AppendNames has appended.
+// ReadNames decodes the output of AppendNames.
 func ReadNames(r *codec.Reader) map[Name]bool {
 	names := map[Name]bool{}
 	for range r.Count(2) {

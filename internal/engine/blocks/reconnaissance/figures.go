@@ -4,7 +4,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Figures are the figures that a Reconnaissance reports.
+// Figures declares the metrics that a Reconnaissance reports.
 var Figures = []protocol.Figure{
 	{
 		Name: "reconnaissances", Kind: protocol.Counter, Unit: "footprints", Topic: protocol.AboutTransactions,

@@ -8,20 +8,20 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds, shared by all engines that use the package. Those below, from 240 on, belong to packages consensus,
-// batchlog, deterministic and locallog, and so do those above.
+// Message kinds, shared by all engines that use the package. The other kinds from 240 on belong to packages consensus,
+// batchlog, deterministic and locallog.
 const (
 	KindLook = 250 + iota
 	KindSeen
 )
 
-// Look asks a node of the same copy for rows.
+// Look asks a node of the same copy for the contents of ranges.
 type Look struct{ For []LookFor }
 
 // LookFor is a coordinator's request for one transaction.
 type LookFor struct {
 	ID txn.ID
-	// Look counts the times that the transaction was looked at, from 1.
+	// Look is the number of the transaction's reconnaissance, from 1.
 	Look   uint64
 	Ranges []txn.Range
 }
@@ -62,14 +62,14 @@ func (m *Look) String() string {
 // Seen answers a Look.
 type Seen struct{ For []SeenFor }
 
-// SeenFor is the answer to a transaction's coordinator.
+// SeenFor answers a LookFor.
 type SeenFor struct {
 	ID    txn.ID
 	Look  uint64
 	Reads []SeenRange
 }
 
-// SeenRange is the rows of a range.
+// SeenRange is a range with its rows.
 type SeenRange struct {
 	Range txn.Range
 	Rows  []txn.Row
@@ -116,7 +116,7 @@ func (m *Seen) String() string {
 	return s
 }
 
-// Decode reads the package's messages. It reports whether kind is one of them.
+// Decode decodes the package's messages. known is false for a kind of another package.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	r := codec.NewReader(body)
 	switch kind {

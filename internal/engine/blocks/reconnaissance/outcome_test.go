@@ -9,15 +9,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// world is an environment that sends no messages.
+// world is an environment that ignores coverage marks and sends no messages.
 type world struct{ protocol.Env }
 
 func (world) Mark(*coverage.Mark)         {}
 func (world) Buggify(*buggify.Point) bool { return false }
 
-// A transaction with a moved row is sent to the row's new home with the footprint found before. It needs no second
-// reconnaissance and does not count as stale. A transaction with a footprint that was stale for the last time ends as a
-// conflict.
+// A transaction with a moved row goes to the row's new home with the footprint that was found. It needs no second
+// reconnaissance and does not count as stale. A transaction whose footprint was stale too often ends as a conflict.
 func TestOutcome(t *testing.T) {
 	r := &Reconnaissance{c: Config{Config: protocol.Config{Env: world{}}}, most: 1, open: map[txn.ID]*mission{7: {looks: 1}}}
 	moved := txn.Outcome{ID: 7, Status: txn.Refused, Cause: txn.CauseMoved, Reason: "moved"}

@@ -1,9 +1,10 @@
-// Package reconnaissance finds the footprints of transactions with procedures that cannot declare them, for engines
-// that need footprints to order transactions. It runs a reconnaissance query (Thomson et al., Calvin, SIGMOD 2012,
-// section 3.2.1). The coordinator runs the procedure on the current rows of its copy, without locks, and discards the
-// result. The rows that it has touched become the transaction's footprint. When the transaction's turn arrives, the
-// procedure may need other rows. All copies detect that alike, none keeps its writes, and the coordinator runs another
-// reconnaissance.
+// Package reconnaissance finds the footprints of transactions whose procedures cannot declare them, for engines that
+// need footprints to order transactions. It runs a reconnaissance query (Thomson et al., Calvin, SIGMOD 2012, section
+// 3.2.1): the coordinator runs the procedure on the current rows of its copy, without locks, and discards the result.
+// The rows that the run touched become the transaction's footprint.
+//
+// When the transaction executes, the procedure may need other rows. All copies detect this alike and discard the
+// writes, and the coordinator runs another reconnaissance.
 package reconnaissance
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Parameter is the engine parameter that bounds how often a transaction's footprint is looked for.
+// Parameter is the engine parameter that bounds the number of reconnaissances of a transaction.
 var Parameter = protocol.Parameter{
 	Name: "reconnaissances", Default: "10", Integer: true, MinInt: 1, MaxInt: 1000,
 	Doc: "How often the rows of a transaction that cannot name them beforehand are looked for, before it is given up as a conflict.",
@@ -29,19 +30,19 @@ type Config struct {
 	protocol.Config
 	// Layout maps the rows of this node's copy to nodes.
 	Layout geo.Layout
-	// Order handles a transaction after its footprint was found.
+	// Order handles a transaction whose footprint was found.
 	Order func(t *txn.Transaction)
-	// Answer takes the outcome of a transaction that has no place in any order, since it touches nothing.
+	// Answer handles the outcome of a transaction that touches no rows and therefore is not ordered.
 	Answer func(o txn.Outcome)
-	// Timer is the kind of the timer that belongs to the reconnaissance: the engine's Fire hands it to Fire.
+	// Timer is the kind of the reconnaissance's timer; the engine must pass that timer to Fire.
 	Timer uint8
 }
 
-// againAfter is the time that a coordinator waits after a stale footprint before the next reconnaissance. A row that
-// has moved its home may not have arrived there yet, and a step of the engine may be in progress.
+// againAfter is the time between a stale footprint and the next reconnaissance. A row that has changed its home may not
+// have arrived there yet, and a step of the engine may be in progress.
 const againAfter = time.Millisecond
 
-// Reconnaissance looks for the footprints of the transactions of a node's clients.
+// Reconnaissance finds the footprints of the transactions of a node's clients.
 type Reconnaissance struct {
 	c    Config
 	most int64
@@ -49,33 +50,34 @@ type Reconnaissance struct {
 	out  map[geo.NodeID]*Look
 	// again holds the transactions that wait for the timer.
 	again []*mission
-	// paused means that this node has no rows to read; looks holds the other nodes' requests that wait for rows.
+	// paused is set while this node has no rows to read. looks holds the requests of other nodes that wait for rows.
 	paused bool
 	looks  []heldLook
 
 	found, stale int64
 }
 
-// heldLook is another node's look that waits for rows.
+// heldLook is another node's request that waits for rows.
 type heldLook struct {
 	from geo.NodeID
 	*Look
 }
 
-// mission is a transaction on its way from the client to its outcome.
+// mission is a transaction from its submission to its outcome.
 type mission struct {
 	t       *txn.Transaction
-	task    *rerun.Task // nil when it is not being looked for
+	task    *rerun.Task // nil while no reconnaissance is in progress
 	looks   int64
-	waiting int // nodes
+	waiting int // number of nodes with an outstanding answer
 }
 
-// New returns a reconnaissance. The engine must have Parameter.
+// New returns a reconnaissance. The engine must declare Parameter.
 func New(c Config) *Reconnaissance {
 	return &Reconnaissance{c: c, most: c.Params.Int(Parameter.Name), open: map[txn.ID]*mission{}, out: map[geo.NodeID]*Look{}}
 }
 
-// Begin looks for the footprint of a transaction, and hands it to Config.Order then. Flush must follow.
+// Begin starts to find the footprint of a transaction, and then passes the transaction to Config.Order. The caller must
+// call Flush afterwards.
 func (r *Reconnaissance) Begin(t *txn.Transaction) {
 	m := &mission{t: t}
 	r.open[t.ID] = m
@@ -95,7 +97,7 @@ func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 	}
 	switch o.Cause {
 	case txn.CauseStale:
-	case txn.CauseMoved: // it will be sent again unchanged
+	case txn.CauseMoved: // the coordinator resends it unchanged, with the same footprint
 		r.c.Env.Mark(moved)
 		return true
 	default:
@@ -104,6 +106,7 @@ func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 	}
 	r.stale++
 	r.c.Env.Mark(stale)
+	// Without this bound, a transaction on contended rows could find a stale footprint forever.
 	if m.looks < r.most {
 		if len(r.again) == 0 {
 			r.c.Env.After(againAfter, protocol.Timer{Kind: r.c.Timer})
@@ -117,23 +120,24 @@ func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 	return true
 }
 
-// Fire looks again for the footprints that were stale. Flush must follow.
+// Fire repeats the reconnaissance of transactions with stale footprints. The caller must call Flush afterwards.
 func (r *Reconnaissance) Fire() {
 	again := r.again
+	// look may append to r.again through Buggify paths, so the loop uses a detached list.
 	r.again = nil
 	for _, m := range again {
 		r.look(m)
 	}
 }
 
-// look starts to look for a footprint.
+// look starts a reconnaissance.
 func (r *Reconnaissance) look(m *mission) {
 	m.looks++
 	m.task = rerun.New(r.c.Procedures, m.t, r.c.Store, false)
 	r.step(m)
 }
 
-// step runs the procedure as far as the available rows allow.
+// step runs the procedure as far as the available rows allow, and requests the missing rows.
 func (r *Reconnaissance) step(m *mission) {
 	for {
 		needs := m.task.Step()
@@ -151,6 +155,8 @@ func (r *Reconnaissance) step(m *mission) {
 				l = &Look{}
 				r.out[to] = l
 			}
+			// A mission adds its ranges consecutively, so only the last request can be its own. One answer per node then
+			// suffices.
 			if k := len(l.For); k == 0 || l.For[k-1].ID != m.t.ID {
 				l.For = append(l.For, LookFor{ID: m.t.ID, Look: uint64(m.looks)})
 				m.waiting++
@@ -166,7 +172,7 @@ func (r *Reconnaissance) step(m *mission) {
 	r.end(m)
 }
 
-// read returns the rows of a range that this node holds.
+// read returns the rows of a range that this node stores.
 func (r *Reconnaissance) read(g *txn.Range) SeenRange {
 	s := SeenRange{Range: *g}
 	r.c.Store.Scan(*g, func(k txn.Key, rec store.Record) bool {
@@ -176,7 +182,7 @@ func (r *Reconnaissance) read(g *txn.Range) SeenRange {
 	return s
 }
 
-// supply gives the task rows without versions: their values are checked when the transaction executes.
+// supply passes rows to the task, without versions: execution validates their values.
 func (m *mission) supply(s SeenRange) {
 	rows := make([]rerun.Row, len(s.Rows))
 	for i, w := range s.Rows {
@@ -185,7 +191,7 @@ func (m *mission) supply(s SeenRange) {
 	m.task.Supply(rerun.Read{Range: s.Range, Rows: rows})
 }
 
-// end passes on a transaction with a known footprint.
+// end orders a transaction whose footprint is known.
 func (r *Reconnaissance) end(m *mission) {
 	if m.looks < r.most && r.c.Env.Buggify(looksTwice) {
 		r.look(m)
@@ -195,6 +201,7 @@ func (r *Reconnaissance) end(m *mission) {
 	result, err := m.task.Result()
 	m.task = nil
 	r.found++
+	// A transaction without accesses conflicts with none, so its result is final without a place in the order.
 	if len(f.Accesses) == 0 {
 		delete(r.open, m.t.ID)
 		o := txn.Outcome{ID: m.t.ID, Status: txn.Committed, Result: result}
@@ -204,12 +211,12 @@ func (r *Reconnaissance) end(m *mission) {
 		r.c.Answer(o)
 		return
 	}
-	t := *m.t // the client's is immutable
+	t := *m.t // the client's transaction is immutable
 	t.Found, t.Footprint = true, f
 	r.c.Order(&t)
 }
 
-// Receive handles a message of this package and reports whether it was one. Flush must follow.
+// Receive handles a message of this package and reports whether m was one. The caller must call Flush afterwards.
 func (r *Reconnaissance) Receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *Look:
@@ -236,10 +243,11 @@ func (r *Reconnaissance) Receive(from geo.NodeID, m protocol.Message) bool {
 	return true
 }
 
-// Pause has the reconnaissance wait for rows, before it has begun anything.
+// Pause makes the reconnaissance wait for rows. It must be called before Begin and Receive.
 func (r *Reconnaissance) Pause() { r.paused = true }
 
-// Resume says that the rows are here. Flush must follow.
+// Resume reports that the node has its rows, and handles everything that waited for them. The caller must call Flush
+// afterwards.
 func (r *Reconnaissance) Resume() {
 	r.paused = false
 	looks := r.looks
@@ -250,30 +258,35 @@ func (r *Reconnaissance) Resume() {
 	r.Fire()
 }
 
-// Replaced records that a node has lost its state, and repeats the pending requests to it. Flush must follow.
+// Replaced records that node n has lost its state, and restarts every reconnaissance that waits for another node. The
+// caller must call Flush afterwards.
 func (r *Reconnaissance) Replaced(n geo.NodeID) {
+	// The new incarnation has no record of its predecessor's requests and would ignore the answers.
 	r.looks = slices.DeleteFunc(r.looks, func(l heldLook) bool { return l.from == n })
+	// Messages must leave in the same order in every replay of a seed, so iterate in sorted order.
 	for _, id := range slices.Sorted(maps.Keys(r.open)) {
 		if m := r.open[id]; m.task != nil && m.waiting > 0 {
 			r.c.Env.Mark(lookedAgain)
 			m.waiting = 0
+			// look increments m.looks, so answers to the earlier requests no longer match and are ignored.
 			r.look(m)
 		}
 	}
 }
 
-// Looks reports whether a transaction's footprint is being looked for.
+// Looks reports whether a reconnaissance of a transaction is in progress or pending.
 func (r *Reconnaissance) Looks(id txn.ID) bool {
 	m := r.open[id]
 	return m != nil && (m.task != nil || slices.Contains(r.again, m))
 }
 
-// Forget drops a transaction that will have no outcome at this node.
+// Forget drops a transaction that will not have an outcome at this node.
 func (r *Reconnaissance) Forget(id txn.ID) { delete(r.open, id) }
 
-// seen takes what another node holds.
+// seen handles another node's answer.
 func (r *Reconnaissance) seen(s *SeenFor) {
 	m := r.open[s.ID]
+	// The answer may belong to an earlier look, or to a transaction that has ended.
 	if m == nil || m.task == nil || uint64(m.looks) != s.Look {
 		return
 	}
@@ -285,7 +298,8 @@ func (r *Reconnaissance) seen(s *SeenFor) {
 	}
 }
 
-// Flush sends the messages that the step has collected, one per node. An engine calls it at the end of each step.
+// Flush sends the requests collected since the last call, one message per node. An engine calls it at the end of each
+// step.
 func (r *Reconnaissance) Flush() {
 	if len(r.out) == 0 {
 		return
@@ -301,7 +315,7 @@ func (r *Reconnaissance) Flush() {
 	clear(r.out)
 }
 
-// Readings appends the reconnaissance's share of an engine's readings: Figures declares them.
+// Readings appends the values of Figures to dst.
 func (r *Reconnaissance) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(dst,
 		protocol.Reading{Name: "reconnaissances", Value: r.found},

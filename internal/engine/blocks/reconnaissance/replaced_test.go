@@ -28,7 +28,7 @@ func (s *sending) Send(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// looking is the reconnaissance of node 0, which stores the even rows; node 1 stores the odd rows of its copy.
+// looking is the reconnaissance of node 0, which stores the even rows of its copy; node 1 stores the odd rows.
 type looking struct {
 	*Reconnaissance
 	world   *sending
@@ -58,8 +58,8 @@ func row(n uint64) txn.Row {
 	return txn.Row{Key: simload.Key(n), Value: binary.BigEndian.AppendUint64(nil, 1)}
 }
 
-// A node without rows runs no reconnaissance, and lets other nodes' requests wait: its footprints would be stale more
-// often than allowed.
+// A node without rows runs no reconnaissance and delays other nodes' requests. Otherwise footprints would be stale more
+// often than the parameter allows.
 func TestLooksWaitForRows(t *testing.T) {
 	l := newLooking()
 	l.Pause()
@@ -75,7 +75,7 @@ func TestLooksWaitForRows(t *testing.T) {
 	l.said(t, "with rows", "1 rows to 1", "look 1 to 1")
 }
 
-// Requests that a lost node may have received are repeated, and its predecessor's answers are ignored.
+// Requests that a lost node may have received are repeated, and the predecessor's answers are ignored.
 func TestLooksAgain(t *testing.T) {
 	l := newLooking()
 	r := row(0)

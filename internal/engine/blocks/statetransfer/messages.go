@@ -16,7 +16,7 @@ const (
 
 // Piece carries a part of a state.
 type Piece struct {
-	// ID is the sender's name for the state.
+	// ID is the sender's identifier of the state.
 	ID uint64
 	Part
 }
@@ -39,10 +39,10 @@ func (m *Piece) String() string {
 	return fmt.Sprintf("bytes %d to %d of %d of state %d", m.At, m.At+uint64(len(m.Data)), m.Part.Size, m.ID)
 }
 
-// Ack reports the number of bytes of a state that have arrived.
+// Ack reports the number of received bytes of a state.
 type Ack struct {
 	ID, Got uint64
-	// Damaged reports that the received state differs from the sent state.
+	// Damaged is set if the received state differs from the sent one.
 	Damaged bool
 }
 
@@ -64,7 +64,7 @@ func (m *Ack) String() string {
 	return fmt.Sprintf("has %d bytes of state %d", m.Got, m.ID)
 }
 
-// Decode reads a message of the package. It survives any input; known is false for kinds of others.
+// Decode decodes a message of the package. Any input is safe; known is false for a kind of another package.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	r := codec.NewReader(body)
 	switch kind {

@@ -1,8 +1,9 @@
-// Package statetransfer transfers a node's state to another node in pieces. So other messages between the two wait for
-// a single piece at most, a slow link is not flooded, and a state that was damaged on the way is not accepted.
+// Package statetransfer transfers a node's state to another node in pieces. Pieces keep the delay of other messages
+// between the two nodes short, and a rate limit avoids flooding a slow link. The receiver rejects a state that was
+// damaged in transit.
 //
-// Outgoing and Incoming are the two ends of a transfer, independent of the transport of its parts. Sender and Receiver
-// transport the parts in their own messages, for engines with replicas that send their rows to new incarnations
+// Outgoing and Incoming are the two ends of a transfer, independent of how parts are transported. Sender and Receiver
+// transport parts in messages of this package, for engines whose replicas send their rows to new incarnations
 // (protocol.Engine.Replaces).
 package statetransfer
 
@@ -12,17 +13,17 @@ import (
 )
 
 const (
-	// PieceBytes is the maximum size of a part. One part is sent per interval Every, so a transfer takes at most 200
+	// PieceBytes is the maximum size of a part. Sender sends one part per Every, so a transfer uses at most about 210
 	// Mbit/s.
 	PieceBytes = 256 << 10
 	Every      = 10 * time.Millisecond
 	// Underway is the maximum number of unacknowledged parts.
 	Underway = 8
-	// Patience is the time without an acknowledgement after which a transfer is aborted.
+	// Patience is the time without an acknowledgement after which the sender aborts a transfer.
 	Patience = 10 * time.Second
 )
 
-// Part is a part of a state.
+// Part is a piece of a state.
 type Part struct {
 	// At is the offset of Data in the state, and Size the size of the state, in bytes.
 	At, Size uint64
@@ -31,7 +32,7 @@ type Part struct {
 	Data   []byte
 }
 
-// Outgoing is a state on its way to a node.
+// Outgoing is the sending end of a transfer.
 type Outgoing struct {
 	data        []byte
 	digest      [sha256.Size]byte
@@ -40,7 +41,7 @@ type Outgoing struct {
 	heard       time.Duration
 }
 
-// NewOutgoing begins a transfer. It keeps a reference into data.
+// NewOutgoing starts a transfer at time now. It retains data.
 func NewOutgoing(data []byte, now time.Duration) Outgoing {
 	return Outgoing{data: data, digest: sha256.Sum256(data), heard: now}
 }
@@ -51,49 +52,51 @@ func (o *Outgoing) Done() bool { return o.answered && o.acked == len(o.data) }
 // Silent reports whether the receiver has acknowledged nothing for Patience.
 func (o *Outgoing) Silent(now time.Duration) bool { return now-o.heard >= Patience }
 
-// Ready reports whether there is more to send, and not too much in flight, with parts of limit bytes.
+// Ready reports whether unsent data remains and fewer than Underway parts of limit bytes are unacknowledged.
 func (o *Outgoing) Ready(limit int) bool {
 	return o.sent < len(o.data) && o.sent-o.acked < Underway*limit
 }
 
-// Next returns the next part, of limit bytes at most.
+// Next returns the next part, of at most limit bytes.
 func (o *Outgoing) Next(limit int) Part {
 	end := min(o.sent+limit, len(o.data))
+	// An empty state still has one empty part, which carries its digest.
 	p := Part{uint64(o.sent), uint64(len(o.data)), o.digest, o.data[o.sent:end]}
 	o.sent = end
 	return p
 }
 
-// Acknowledged records that the receiver has acknowledged got bytes. It returns false if fewer bytes were sent.
+// Acknowledged records that the receiver has acknowledged got bytes. It returns false if got exceeds the bytes sent.
 func (o *Outgoing) Acknowledged(got uint64, now time.Duration) bool {
 	if got > uint64(o.sent) {
 		return false
 	}
+	// An acknowledgement may be older than the last one, but it still shows that the receiver is alive.
 	o.acked, o.answered, o.heard = max(o.acked, int(got)), true, now
 	return true
 }
 
-// Verdict is the result of adding a part.
+// Verdict is the result of Incoming.Add.
 type Verdict uint8
 
 const (
-	// Ignored: the part is not the next one, but belongs to an aborted transfer.
+	// Ignored: the part is not the next one; it belongs to an aborted transfer.
 	Ignored Verdict = iota
-	// Kept: more parts are to come.
+	// Kept: the part was added, and more parts are missing.
 	Kept
-	// Whole: the state is complete.
+	// Whole: the state is complete and undamaged.
 	Whole
 	// Damaged: the state is complete, but differs from the sent state.
 	Damaged
 )
 
-// Incoming is the received part of a state.
+// Incoming is the receiving end of a transfer.
 type Incoming struct {
 	data []byte
 }
 
-// Add adds a part; a state's first part starts a new transfer. The caller ensures that the parts of one transfer are
-// not mixed with others.
+// Add adds a part. The first part of a state starts a new transfer. The caller ensures that parts of different
+// transfers are not mixed.
 func (i *Incoming) Add(p Part) Verdict {
 	if p.At == 0 {
 		i.data = nil
@@ -105,6 +108,7 @@ func (i *Incoming) Add(p Part) Verdict {
 	switch got := i.Got(); {
 	case got < p.Size:
 		return Kept
+	// The digest covers the whole state, so damage to any earlier part is detected here.
 	case got > p.Size || sha256.Sum256(i.data) != p.Digest:
 		return Damaged
 	}
@@ -114,7 +118,7 @@ func (i *Incoming) Add(p Part) Verdict {
 // Got returns the number of bytes received.
 func (i *Incoming) Got() uint64 { return uint64(len(i.data)) }
 
-// Take returns the received bytes and discards its own reference to them.
+// Take returns the received bytes and clears i, so the caller owns them.
 func (i *Incoming) Take() []byte {
 	data := i.data
 	i.data = nil

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/store"
 )
 
-// minRow is the least size of a row, in bytes.
+// minRow is the minimum size of an encoded row, in bytes.
 const minRow = 4
 
 // AppendRows appends rows to a state, without their versions.
@@ -18,7 +18,7 @@ func AppendRows(b []byte, rows []store.Row) []byte {
 	return b
 }
 
-// ReadRows reads rows that AppendRows has appended. Values share memory with the input.
+// ReadRows decodes rows that AppendRows encoded. Values alias the input.
 func ReadRows(r *codec.Reader) (rows []store.Row) {
 	for range r.Count(minRow) {
 		row := store.Row{Key: r.Key()}

@@ -14,25 +14,25 @@ var smallPieces = buggify.New("statetransfer.small-pieces", "A state is sent in 
 type Sender struct {
 	env    protocol.Env
 	timer  protocol.Timer
-	set    bool // the timer is
+	set    bool // the timer is pending
 	states []*state
 }
 
-// state is a state in flight.
+// state is a transfer in progress.
 type state struct {
 	to geo.NodeID
 	id uint64
 	Outgoing
 }
 
-// NewSender returns a sender, which asks for timers of a kind that its owner hands to Fire. It sets none while nothing
-// is under way.
+// NewSender returns a sender that uses timers of kind timerKind; its owner must pass these to Fire. The sender sets no
+// timer while no transfer is in progress.
 func NewSender(env protocol.Env, timerKind uint8) *Sender {
 	return &Sender{env: env, timer: protocol.Timer{Kind: timerKind}}
 }
 
-// Send starts to send a state under the name id, which the receiver gets with it, and keeps a reference to data. It
-// aborts an earlier transfer to the same node.
+// Send starts a transfer of data to a node and aborts an earlier transfer to the same node. The receiver gets the state
+// under the given ID. Send retains data.
 func (s *Sender) Send(to geo.NodeID, id uint64, data []byte) {
 	s.Cancel(to)
 	o := &state{to, id, NewOutgoing(data, s.env.Now())}
@@ -46,27 +46,28 @@ func (s *Sender) Cancel(to geo.NodeID) {
 	s.states = slices.DeleteFunc(s.states, func(o *state) bool { return o.to == to })
 }
 
-// Busy reports whether a state is under way to a node. It is not any more once the node has all of it, or it was given
-// up.
+// Busy reports whether a transfer to a node is in progress. A transfer ends when the node has acknowledged the whole
+// state, or when it is aborted.
 func (s *Sender) Busy(to geo.NodeID) bool {
 	return slices.ContainsFunc(s.states, func(o *state) bool { return o.to == to })
 }
 
-// Idle reports whether nothing is under way.
+// Idle reports whether no transfer is in progress.
 func (s *Sender) Idle() bool { return len(s.states) == 0 }
 
-// Receive takes a node's answer to a piece.
+// Receive handles a node's answer to a piece.
 func (s *Sender) Receive(from geo.NodeID, m *Ack) {
 	i := slices.IndexFunc(s.states, func(o *state) bool { return o.to == from && o.id == m.ID })
 	if i < 0 {
-		return // of an aborted transfer
+		return // the answer belongs to an aborted transfer
 	}
+	// A damaged state is not sent again here: the receiver asks its engine for a new transfer.
 	if m.Damaged || !s.states[i].Acknowledged(m.Got, s.env.Now()) || s.states[i].Done() {
 		s.Cancel(from)
 	}
 }
 
-// Fire takes the sender's timer: it sends the next piece of each state.
+// Fire handles the sender's timer: it drops silent transfers and sends the next piece of each other one.
 func (s *Sender) Fire() {
 	s.set = false
 	now := s.env.Now()
@@ -94,16 +95,17 @@ func (s *Sender) later() {
 	}
 }
 
-// Receiver receives states from other nodes, one at a time: the first piece of another state discards the current one.
+// Receiver receives states from other nodes, one at a time. The first piece of another state discards the current one.
 type Receiver struct {
 	from geo.NodeID
 	id   uint64
 	Incoming
 }
 
-// Receive handles a piece and answers it. It returns the state's name and the state when all pieces have arrived
-// undamaged.
+// Receive handles a piece and acknowledges it. When all pieces have arrived undamaged, it returns the ID of the state,
+// its data, and true.
 func (r *Receiver) Receive(env protocol.Env, from geo.NodeID, m *Piece) (id uint64, data []byte, whole bool) {
+	// A piece at offset 0 starts a state; pieces of other transfers that are still in flight no longer match.
 	if m.At == 0 {
 		r.from, r.id = from, m.ID
 	}

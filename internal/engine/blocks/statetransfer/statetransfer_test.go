@@ -45,7 +45,7 @@ func pieces(all []protocol.Message) (n, most int) {
 	return n, most
 }
 
-// pair are the two ends of a transfer from node 0 to node 1.
+// pair is the two ends of a transfer from node 0 to node 1.
 type pair struct {
 	from, to end
 	sender   *Sender
@@ -60,7 +60,7 @@ func newPair() *pair {
 	return p
 }
 
-// deliver delivers the sender's messages, and the answers if answers is set.
+// deliver delivers the sender's messages, and if answers is set also the receiver's answers.
 func (p *pair) deliver(answers bool) {
 	for _, m := range p.from.take() {
 		if id, data, whole := p.receiver.Receive(&p.to, 0, m.(*Piece)); whole {
@@ -75,7 +75,7 @@ func (p *pair) deliver(answers bool) {
 	}
 }
 
-// tick fires the sender's timer, if it has requested one.
+// tick advances the clock by d and fires the sender's timer if it is set.
 func (p *pair) tick(d time.Duration) {
 	p.from.now += d
 	if p.from.timers > 0 {
@@ -108,7 +108,7 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// No more than Underway pieces leave without an answer, none any more after Patience, and then nothing asks for timers.
+// Without answers, the sender sends at most Underway pieces. After Patience it stops sending and sets no more timers.
 func TestSilence(t *testing.T) {
 	p := newPair()
 	p.sender.Send(1, 9, random(20*PieceBytes))
@@ -130,7 +130,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A state that differs from the sent state is not accepted, and its transfer is aborted.
+// A state that differs from the sent state is rejected, and its transfer is aborted.
 func TestDamage(t *testing.T) {
 	p := newPair()
 	p.sender.Send(1, 9, random(2*PieceBytes))
@@ -149,7 +149,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A second state replaces the first. Pieces of the first state, and answers to them, do not count for the second.
+// A second state replaces the first. Pieces of the first state, and answers to them, do not affect the second.
 func TestAnotherState(t *testing.T) {
 	p := newPair()
 	p.sender.Send(1, 9, random(3*PieceBytes))
@@ -172,7 +172,7 @@ func TestAnotherState(t *testing.T) {
 	}
 }
 
-// An answer to more than was sent gives the transfer up.
+// An answer that acknowledges more than was sent aborts the transfer.
 func TestAnswerToNothing(t *testing.T) {
 	p := newPair()
 	p.sender.Send(1, 9, random(3*PieceBytes))
@@ -210,7 +210,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// Decoded rows equal the encoded ones, without their versions. Input that is no row is refused.
+// Decoded rows equal the encoded ones, except for their versions. Malformed input is rejected.
 func TestRows(t *testing.T) {
 	rows := []store.Row{
 		{Key: simload.Key(3), Record: store.Record{Value: []byte("three"), Writer: txn.MakeID(2, 9)}},
