@@ -11,7 +11,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// The document, its table and the status of a run show a lower bound as one, for the whole and for each region.
+// TestLowerBoundsAreShown checks that the document, its table and the status of a run mark lower bounds, for the whole
+// run and for each region.
 func TestLowerBoundsAreShown(t *testing.T) {
 	d, err := Build(evident(small()))
 	if err != nil {
@@ -43,8 +44,8 @@ func TestLowerBoundsAreShown(t *testing.T) {
 	}
 }
 
-// The median over repetitions, and the percentile of a second, are bounds where the transaction at their rank was not
-// observed.
+// TestBoundsOfParts checks that the median over repetitions, and a percentile of a second, are lower bounds if the
+// transaction at their rank was not observed.
 func TestBoundsOfParts(t *testing.T) {
 	value, bound := v1alpha1.Observed, v1alpha1.MoreThan
 	for _, c := range []struct {
@@ -75,13 +76,15 @@ func TestBoundsOfParts(t *testing.T) {
 	}
 }
 
-// A lower bound at or above the limit misses an objective, and one below it leaves the objective undecided.
+// TestObjectivesOverLowerBounds checks that a lower bound at or above the limit misses an objective, and that a lower
+// bound below the limit leaves it undecided.
 func TestObjectivesOverLowerBounds(t *testing.T) {
 	limit := func(text string) *v1alpha1.Bound { b := intstr.FromString(text); return &b }
 	f := figures{latency: tallied(repeat(100_000, 1000), nil, repeat(140_000, 500))}
 	f.Committed, f.Unknown = 1000, 500
 	m := measure(v1alpha1.MetricLatencyP99, &f, &Report{})
-	for limited, want := range map[string]bool{"139ms": false, "140ms": false, "141ms": true} { // undecided?
+	// true if the objective is undecided
+	for limited, want := range map[string]bool{"139ms": false, "140ms": false, "141ms": true} {
 		o := m.judge(v1alpha1.Objective{Metric: v1alpha1.MetricLatencyP99, Max: limit(limited)})
 		if o.Holds || (o.Undecided != "") != want || !strings.Contains(o.Measured, "> 140.0ms") {
 			t.Errorf("at most %s: %+v", limited, o)
@@ -93,8 +96,8 @@ func TestObjectivesOverLowerBounds(t *testing.T) {
 	}
 }
 
-// A comparison finds no improvement where a side has only lower bounds below the other side's values, and a
-// regression where they are above them. It computes no change from a bound.
+// TestComparisonsOverLowerBounds checks that lower bounds below the other side's values are no improvement, and that
+// lower bounds above them are a regression. There is no relative change from or to a bound.
 func TestComparisonsOverLowerBounds(t *testing.T) {
 	with := func(qs ...v1alpha1.Quantile) []*Document {
 		d := repeated(1000, 1010, 990, 1005, 995)

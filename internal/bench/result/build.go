@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Inputs holds everything that a document is built from. A document depends on nothing else: no clock, no environment.
+// Inputs holds everything that a document is built from. Build reads neither a clock nor the environment.
 type Inputs struct {
 	Name       string
 	Database   string
@@ -32,7 +32,7 @@ type Inputs struct {
 	// Workload and Load are the run's specs with their defaults filled in.
 	Workload v1alpha1.Workload
 	Load     v1alpha1.Load
-	// Shares that the workload should have: workload.Workload.Shares.
+	// Shares are the configured shares of the workload: workload.Workload.Shares.
 	Shares []workload.Share
 	// TpmCType is the transaction type whose commits per minute are tpmC: catalog.TpmCType. It is empty for a workload
 	// without such a type.
@@ -47,60 +47,60 @@ type Inputs struct {
 	Checks     []workload.Check
 }
 
-// Measured holds observations of a run from the place where it ran.
+// Measured holds the observations of a run, as collected by the process or cluster that ran it.
 type Measured struct {
 	Simulated bool
-	// Execution says which execution of the run this is, and when it measured; nil for simulated documents.
+	// Execution identifies the execution of the run and gives the times of its windows; nil for simulated documents.
 	Execution *Execution
 	// Machine is omitted from simulated documents.
 	Machine *Machine
-	// Emulation says what emulated the links: Simulated, or a v1alpha1.Emulation.
+	// Emulation names what emulated the links: Simulated, or a v1alpha1.Emulation.
 	Emulation string
 	// Mesh is the service mesh of nodes and workers; nil if none was looked for.
 	Mesh *v1alpha1.MeshStatus
 	// Reports of all workers.
 	Reports []*Report
-	// Driver says how busy the load generators were where they could not measure it themselves. DriverName says whose CPU
-	// time that is, for example a process that runs nodes too.
+	// Driver is the CPU usage of the load generators if they could not measure it themselves. DriverName names the
+	// process that used the CPU, for example one that also runs nodes.
 	Driver     *Driver
 	DriverName string
-	// Before and After hold the nodes' figures, one per node, before the first warm-up and after the last answer. Their
+	// Before and After hold one status per node, from before the first warm-up and after the last answer. Their
 	// difference covers all transactions in between.
 	Before, After []admin.Status
 	// SharedProcess reports whether one process ran all nodes and load generators. Every status then repeats the CPU time
 	// and memory of that process, which belong to no single node.
 	SharedProcess bool
-	// RTTs replaces the measured round trips of Before and After where nodes don't measure.
+	// RTTs replaces the measured round trips of Before and After if the nodes do not measure them.
 	RTTs []MeasuredRTT
-	// Readings are counts of the nodes' bytes by observers other than the nodes, at the times of Before and After.
+	// Readings are byte counts of the nodes by observers other than the nodes, taken at the times of Before and After.
 	Readings []Readings
-	// Target describes a database that is not geobench's own; nil for nodes of geobench. Unless the target was deployed,
-	// the network between its regions is neither declared nor measured, so links are omitted. Nothing counts its bytes and
-	// its cost, either. For a deployed target, Before and After are reports of the probes next to it.
+	// Target describes a database other than Geobench's own; nil for nodes of Geobench. Unless the target was deployed,
+	// its network is neither declared nor measured, so links, bytes and cost are omitted. For a deployed target, Before
+	// and After are reports of the probes next to it.
 	Target *Target
-	// Gaps are times at which the emulated network was not as declared.
+	// Gaps are the times at which the emulated network differed from the declared network.
 	Gaps []Gap
-	// Clocks are the clocks of load generators on other machines, with one entry per measurement.
+	// Clocks holds one entry per clock measurement of a load generator on another machine.
 	Clocks []Clock
-	// Pods are what Kubernetes has made of the pods of the database and of the load generators, on a cluster.
+	// Pods describes how the pods of the database and of the load generators ran, on a cluster.
 	Pods []Pods
 	// NodeFacts holds measurements of nodes other than their counters.
 	NodeFacts []NodeFacts
 	// ClockBound is the clock difference between two nodes beyond which the engine's answers may be wrong; 0 if no answer
 	// depends on clocks.
 	ClockBound time.Duration
-	// Incidents are those that the reports do not contain.
+	// Incidents are incidents of the run that the worker reports do not contain.
 	Incidents []Reason
 }
 
-// MeasuredRTT is a measured link.
+// MeasuredRTT is the measured round trip of one link.
 type MeasuredRTT struct {
 	From, To string
 	RTT
 	Samples int64
 }
 
-// Build makes the document of a run, with its verdict. It fails when the reports cannot belong to one run.
+// Build returns the document of a run, with its verdict. It fails if the reports cannot belong to one run.
 func Build(in Inputs) (*Document, error) {
 	r, err := Merge(in.Reports)
 	if err != nil {
@@ -129,6 +129,7 @@ func Build(in Inputs) (*Document, error) {
 	if d.Checks == nil {
 		d.Checks = []workload.Check{}
 	}
+	// Simulated documents must be byte-identical for the same seed, so nothing of this machine may enter them.
 	if !in.Simulated {
 		d.Machine, d.Execution, d.Pods = in.Machine, in.Execution, in.Pods
 	}
@@ -171,6 +172,7 @@ func Build(in Inputs) (*Document, error) {
 	d.noteStalled(&in, r)
 	d.noteFarWorkers(&in)
 	d.noteServers()
+	// The verdict is last because it depends on the figures that the earlier steps fill in.
 	d.judge(&in, r)
 	return d, nil
 }
@@ -184,7 +186,7 @@ func hash(v any) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// figures adds up series.
+// figures sums the counts and latencies of several series.
 type figures struct {
 	Counts
 	Unanswered
@@ -193,7 +195,7 @@ type figures struct {
 	latency, service tally
 }
 
-// add counts a series; h and service are its decoded histograms.
+// add adds a series. h and service are its decoded histograms.
 func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
 	f.Counts.add(s.Outcome, s.Latency.Count, &s.Failures)
 	f.attempts.Counts.add(s.Outcome, s.Attempts.Count, &s.Attempts.Failures)
@@ -203,7 +205,7 @@ func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
 	}
 }
 
-// addWindow adds the counts of a window that are not part of its series.
+// addWindow adds those counts of a window that no series contains.
 func (f *figures) addWindow(w *Window) {
 	f.carriedIn += w.CarriedIn
 	f.Unanswered.addWindow(w)
@@ -212,14 +214,14 @@ func (f *figures) addWindow(w *Window) {
 	f.attempts.CommittedAfter = addEach(f.attempts.CommittedAfter, w.CommittedAfter)
 }
 
-// attemptsOver sums the attempts of all windows; microseconds is the length of one window.
+// attemptsOver returns the attempts of all windows. microseconds is the total length of the windows.
 func (f *figures) attemptsOver(microseconds int64) Attempts {
 	a := f.attempts
 	a.PerSecond, a.AbortPPM = ratio(microseconds, 1, a.Ended(), 1e6), a.abortPPM()
 	return a
 }
 
-// timeoutReason is load.Timeout, which this package cannot import.
+// timeoutReason equals load.Timeout; this package cannot import load.
 const timeoutReason = "timeout"
 
 type aggregates struct {
@@ -227,7 +229,7 @@ type aggregates struct {
 	repetitions  []figures
 	regions      []figures
 	byRegion     [][]figures // by repetition, then region
-	names        []string    // of the regions
+	names        []string    // names of the regions
 	transactions []*transactionFigures
 	objectives   []figures
 }
@@ -238,7 +240,7 @@ type transactionFigures struct {
 	outcomes, attempts Outcomes
 }
 
-// aggregate sums everything in one pass over the histograms, because decoding them is expensive.
+// aggregate sums all series in one pass, because decoding histograms is expensive.
 func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1alpha1.Objective) (*aggregates, error) {
 	a := &aggregates{
 		repetitions: make([]figures, r.Repetitions),
@@ -267,7 +269,7 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 				return nil, err
 			}
 		}
-		if r.Resolution.Apart && s.Repetition > 0 { // it is of all types and classes
+		if r.Resolution.Apart && s.Repetition > 0 { // this series covers all types and classes
 			for _, f := range []*figures{&a.repetitions[s.Repetition-1], &a.byRegion[s.Repetition-1][region]} {
 				f.add(s, h, service)
 			}
@@ -298,7 +300,7 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 			if (o.Transaction == "" || o.Transaction == s.Type) && (o.Region == "" || o.Region == s.Region) {
 				a.objectives[i].add(s, h, service)
 				switch {
-				case o.Transaction == "": // its windows have them
+				case o.Transaction == "": // already counted by addWindow
 				case s.Outcome == Unfinished:
 					a.objectives[i].Unfinished += s.Latency.Count
 				case s.Outcome == CarriedOver:
@@ -341,7 +343,8 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 	return a, nil
 }
 
-// markGrowing marks the figures of regions whose backlog grew. The clients of a closed loop bound their backlog.
+// markGrowing marks the figures of regions whose backlog grew. Closed loops are exempt: the number of clients bounds
+// their backlog.
 func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1alpha1.Objective) {
 	if load.Arrival != v1alpha1.ArrivalConstant && load.Arrival != v1alpha1.ArrivalPoisson {
 		return
@@ -354,6 +357,7 @@ func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1
 		if !grows {
 			continue
 		}
+		// Percentiles over all regions include the growing region, so they become lower bounds too.
 		a.all.latency.growing, a.regions[i].latency.growing = true, true
 		for j := range a.repetitions {
 			a.repetitions[j].latency.growing, a.byRegion[j][i].latency.growing = true, true
@@ -369,14 +373,15 @@ func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1
 	}
 }
 
-// spreadUnsent spreads the region's transactions that were never sent over types, classes and objectives of one type.
-// Their types are unknown, so each type gets unsent transactions in proportion to its sent transactions.
+// spreadUnsent distributes each region's unsent transactions over types, classes and the objectives of one type. The
+// types of unsent transactions are unknown, so each type gets a share in proportion to its sent transactions.
 func (a *aggregates) spreadUnsent(windows []Window, objectives []v1alpha1.Objective) {
 	for i := range a.regions {
 		unsent := a.regions[i].Unsent()
 		if unsent == 0 {
 			continue
 		}
+		// A region may have sent nothing at all; max avoids a division by zero, and every share is then 0.
 		sent, longest := max(1, a.regions[i].Ended()+a.regions[i].Unfinished), int64(0)
 		for _, w := range windows {
 			if w.Region == a.names[i] {
@@ -393,6 +398,7 @@ func (a *aggregates) spreadUnsent(windows []Window, objectives []v1alpha1.Object
 			}
 		}
 		for j, o := range objectives {
+			// An objective without a type already has the unsent transactions from addWindow.
 			if o.Transaction != "" && (o.Region == "" || o.Region == a.names[i]) {
 				a.objectives[j].latency.addNever(share(of[o.Transaction]), longest)
 				a.objectives[j].Backlog += share(of[o.Transaction])
@@ -401,8 +407,9 @@ func (a *aggregates) spreadUnsent(windows []Window, objectives []v1alpha1.Object
 	}
 }
 
-// perSecond is the throughput over windows microseconds.
+// perSecond returns the throughput over windows with a total length of microseconds.
 func (f *figures) perSecond(microseconds int64) int64 {
+	// Throughput counts commits in the window, including transactions that were due before it opened.
 	return ratio(microseconds, 1, f.Committed+f.carriedIn, 1e6)
 }
 
@@ -415,12 +422,14 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	s.LatencyMicroseconds, s.ServiceTimeMicroseconds = a.all.latency.latency(), a.all.service.optional()
 	s.Late = r.Late
 	s.Unanswered = a.all.Unanswered
+	// Each region has a separate hang limit, so the summary adds the regions' counts.
 	for i := range a.regions {
 		s.Hung += a.regions[i].latency.hung()
 	}
 	for _, w := range r.Windows {
 		s.Discarded += w.Discarded
 	}
+	// In a closed loop nothing is due before a client is free, so there is no offered rate.
 	if a := d.Spec.Load.Arrival; a == v1alpha1.ArrivalConstant || a == v1alpha1.ArrivalPoisson {
 		s.OfferedPerSecond = ratio(measured, 1, s.Ended()+s.Unfinished+s.Unsent(), 1e6)
 	}
@@ -430,6 +439,7 @@ func (a *aggregates) fill(d *Document, r *Report) {
 			Index: i + 1, Counts: f.Counts, CarriedIn: f.carriedIn, AbortPPM: f.abortPPM(), Attempts: f.attemptsOver(r.DurationMicroseconds),
 			ThroughputPerSecond: f.perSecond(r.DurationMicroseconds), LatencyMicroseconds: f.latency.latency(),
 		}
+		// With one window, Document.Regions holds the same figures.
 		if r.Repetitions > 1 {
 			for j := range a.byRegion[i] {
 				f := &a.byRegion[i][j]
@@ -469,7 +479,8 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	}
 }
 
-// medianOf takes the median of each figure; of an even number, the lower of the two in the middle, which was measured.
+// medianOf returns a repetition with the median of each figure. With an even number of repetitions, it takes the lower
+// of the two middle values, which was measured.
 func medianOf(reps []Repetition) *Repetition {
 	median := func(f func(*Repetition) int64) int64 {
 		var v []int64
@@ -507,9 +518,10 @@ func medianOf(reps []Repetition) *Repetition {
 	}
 }
 
-// cpuPerTransaction is the CPU time, in microseconds, that nodes and load generators used for each of the transactions
-// that committed while it was counted.
+// cpuPerTransaction returns the CPU time in microseconds that nodes and load generators used per committed transaction.
+// transactions is the number of commits during which the CPU time of the nodes was counted.
 func (d *Document) cpuPerTransaction(r *Report, transactions int64) int64 {
+	// One process ran both nodes and load generators: its CPU time already includes the workers.
 	if d.Process != nil {
 		return ratio(transactions, 1, d.Process.CPUMilliseconds, 1000)
 	}
@@ -523,6 +535,7 @@ func (d *Document) cpuPerTransaction(r *Report, transactions int64) int64 {
 		}
 	}
 	perTransaction := ratio(transactions, 1, nodes, 1000)
+	// Workers measure their CPU time only in the windows, so the divisor is the commits in the windows.
 	if ended := d.Summary.Committed + d.Summary.CarriedIn; ended > 0 {
 		perTransaction += ratio(ended, 1, workers)
 	}
@@ -555,15 +568,15 @@ func (d *Document) fillRealised(shares []workload.Share, r *Report) error {
 	return nil
 }
 
-// uncounted lists the nodes whose counters do not cover all of the run. These are nodes that faults stopped,
-// permanently or temporarily, nodes that no longer answer, and nodes that are now other processes. A simulator counts
-// by itself.
+// uncounted returns the nodes whose counters do not cover the whole run: nodes that a fault stopped, nodes that no
+// longer answer, and nodes whose process changed. It returns nil for simulations and for targets.
 func uncounted(in *Inputs) (out []string) {
 	if in.Simulated || in.Target != nil {
 		return nil
 	}
 	ended := map[string]bool{}
 	for i := range in.Faults {
+		// Restarted nodes are listed as well: their processes lost the counts of their earlier work.
 		for _, n := range slices.Concat(in.Faults[i].Lost, in.Faults[i].Restarted) {
 			ended[n] = true
 		}
@@ -581,8 +594,8 @@ func uncounted(in *Inputs) (out []string) {
 	return out
 }
 
-// wentBack reports whether one of a node's counters is less than before. A node that continues from a journal is not a
-// new process in this sense. Gauges may fall and prove nothing.
+// wentBack reports whether a counter of a node is less than before. A node that continues from a journal keeps its
+// Process, so only its counters reveal the restart. Gauges may fall and prove nothing.
 func wentBack(before, after *admin.Status) bool {
 	less := func(a, b geo.Traffic) bool {
 		return a.Bytes < b.Bytes || a.Messages < b.Messages || a.Segments < b.Segments
@@ -594,7 +607,7 @@ func wentBack(before, after *admin.Status) bool {
 			}
 		}
 	}
-	for name, b := range before.Counters { // a declared counter falls only where a replica has started again: protocol.Counter
+	for name, b := range before.Counters { // a declared counter falls only after a replica restarted: protocol.Counter
 		if a, reported := after.Counters[name]; reported && a < b {
 			return true
 		}
@@ -602,9 +615,9 @@ func wentBack(before, after *admin.Status) bool {
 	return after.CPUSeconds < before.CPUSeconds || after.Operations < before.Operations || less(after.Requests, before.Requests) || less(after.Answers, before.Answers)
 }
 
-// countedFrom returns the baseline for the counters of a node that reports s and reported b before. A process that
-// continued from a journal has replayed all its messages and counted them again. It has not replayed the messages that
-// clients sent to the process before it. A stopped process no longer reports its links.
+// countedFrom returns the baseline to subtract from the counters in s; b is the earlier status of the node. A process
+// that continued from a journal has replayed all its messages and counted them again. It has not replayed the requests
+// that clients sent to its predecessor. A stopped process no longer reports its links.
 func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
 	if b == nil || b.Process != s.Process || restarted && len(s.Links) == 0 {
 		return &admin.Status{}
@@ -613,6 +626,7 @@ func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
 		return b
 	}
 	out := *b
+	// The new process neither kept the CPU time of its predecessor nor replayed the requests of clients.
 	out.CPUSeconds, out.Requests, out.Answers = 0, geo.Traffic{}, geo.Traffic{}
 	out.Links = slices.Clone(b.Links)
 	for i := range out.Links {

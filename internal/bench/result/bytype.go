@@ -2,30 +2,30 @@ package result
 
 import "slices"
 
-// TypeFigures are the figures of the transactions of one type.
+// TypeFigures holds the figures of the transactions of one type.
 type TypeFigures struct {
 	Type string
-	// Region is the region of the clients; empty for all regions together.
+	// Region is the clients' region; empty for all regions together.
 	Region string
-	// Counts are of the transactions that were due and ended in the measured windows, Attempts of the attempts that
-	// ended in them.
+	// Counts covers the transactions that were due and ended in the measured windows. Attempts covers the attempts that
+	// ended in the windows.
 	Counts
 	Attempts Counts
 	// AbortedAttempts counts the aborted attempts by reason.
 	AbortedAttempts map[string]int64
-	// Seconds that the windows take together.
+	// Seconds is the total length of the windows.
 	Seconds float64
-	// LatencyMicroseconds is of the committed transactions, from the merged histograms of all classes.
+	// LatencyMicroseconds is the latency of the committed transactions, from the merged histograms of all classes.
 	LatencyMicroseconds Latency
-	// Hung is Unanswered.Hung of the type.
+	// Hung is the Unanswered.Hung of this type.
 	Hung int64
 }
 
 // typeKey identifies the figures of a type.
 type typeKey struct{ typ, region string }
 
-// ByType returns the figures of each type, of all regions together and of each region, in the order of d.Transactions.
-// It fails when a histogram cannot be read.
+// ByType returns the figures of each type, for all regions together and for each region, in the order of
+// d.Transactions. It fails if a histogram cannot be decoded.
 func (d *Document) ByType() ([]TypeFigures, error) {
 	if d.Types != nil {
 		return d.Types, nil
@@ -47,7 +47,7 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 			if one, err = d.decode(s); err != nil {
 				return nil, err
 			}
-			if d.Histograms.Estimator == "" { // the sum is not in the series
+			if d.Histograms.Estimator == "" { // old documents have no sum in the series
 				one.sum = t.Committed * t.LatencyMicroseconds.Mean.Least()
 				one.max = t.LatencyMicroseconds.Max.Least()
 			}
@@ -67,14 +67,16 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 		}
 	}
 	for i := range out {
+		// Hung depends on the 99th percentile of the merged latencies, so it is computed after the last merge.
 		out[i].LatencyMicroseconds, out[i].Hung = latencies[i].latency(), latencies[i].hung()
 	}
 	return out, nil
 }
 
-// AbortedAttempts are the attempts of the measured windows that were aborted, by reason.
+// AbortedAttempts returns the aborted attempts in the measured windows, by reason.
 func (d *Document) AbortedAttempts() (reasons map[string]int64) {
 	for i := range d.Types {
+		// The entries of single regions repeat those of all regions together.
 		if d.Types[i].Region == "" {
 			reasons = addNamed(reasons, d.Types[i].AbortedAttempts)
 		}
@@ -87,8 +89,8 @@ func (d *Document) AbortedAttempts() (reasons map[string]int64) {
 	return reasons
 }
 
-// MeasuredSeconds returns the length of all windows together. The window of a run that was cancelled in it is shorter
-// than in its manifest; its throughput determines the length.
+// MeasuredSeconds returns the total length of all windows. A cancelled run has a shorter window than its manifest
+// states; its length follows from the throughput.
 func (d *Document) MeasuredSeconds() float64 {
 	if d.seconds > 0 {
 		return d.seconds
@@ -100,7 +102,7 @@ func (d *Document) MeasuredSeconds() float64 {
 	return d.Spec.Load.Duration.Seconds() * float64(len(d.Repetitions))
 }
 
-// addOutcomes adds counts that are kept by reason.
+// addOutcomes adds outcomes that are counted by reason.
 func (c *Counts) addOutcomes(o *Outcomes) {
 	all := func(reasons map[string]int64) (n int64) {
 		for _, count := range reasons {
@@ -116,10 +118,9 @@ func (c *Counts) addOutcomes(o *Outcomes) {
 	c.Causes = addNamed(c.Causes, o.Causes)
 }
 
-// WithFiguresOnly returns a document with the inputs of all figures: those of all transactions, of each region and of
-// each type, the effects of faults, and the engine's figures. Engine counters are summed over all nodes; of each gauge
-// it keeps the largest value. It drops timelines and histograms, which take most of a document's memory. It fails when
-// a histogram cannot be read.
+// WithFiguresOnly returns a document with the inputs of all figures: transactions, regions, types, effects of faults,
+// and figures of the engine. Engine counters are summed over the nodes; of each gauge, the largest value is kept.
+// Timelines and histograms, which take most of the memory, are dropped. It fails if a histogram cannot be decoded.
 func (d *Document) WithFiguresOnly() (*Document, error) {
 	types, err := d.ByType()
 	if err != nil {
@@ -140,6 +141,7 @@ func (d *Document) WithFiguresOnly() (*Document, error) {
 		}
 	}
 	if len(nodes) > 0 {
+		// Only the first node gets the sums, so that a sum over the nodes is still right.
 		nodes[0].Counters, nodes[0].Gauges = counters, gauges
 	}
 	var manifests *Manifests

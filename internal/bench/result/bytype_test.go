@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// typedDocument returns a document of two repetitions of 5 s with two types. One of the types has two classes and runs
-// in two regions. It also returns the latencies that were recorded of each type and region.
+// typedDocument returns a document of two repetitions of 5 s with two transaction types. One type has two classes and
+// runs in two regions. It also returns the recorded latencies of each type and region.
 func typedDocument(t *testing.T) (*Document, map[typeKey]*tally) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 4))
@@ -76,7 +76,7 @@ func TestByType(t *testing.T) {
 	}
 }
 
-// TestWithFiguresOnly checks that a document without histograms gives the same figures of types.
+// TestWithFiguresOnly checks that a document without histograms yields the same figures by type.
 func TestWithFiguresOnly(t *testing.T) {
 	d, _ := typedDocument(t)
 	want, err := d.ByType()
@@ -100,7 +100,7 @@ func TestWithFiguresOnly(t *testing.T) {
 	}
 }
 
-// A run that was cancelled has measured for as long as its throughput says.
+// TestByTypeOfACancelledRun checks that the length of a cancelled run's measurement follows from its throughput.
 func TestByTypeOfACancelledRun(t *testing.T) {
 	d, _ := typedDocument(t)
 	d.Reasons = []Reason{{Reason: ReasonCancelled}}

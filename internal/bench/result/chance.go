@@ -2,23 +2,24 @@ package result
 
 import "math"
 
-// falseAlarmRate is the largest probability that a check of all shares, or of all links, of an honest run names any of
-// them.
+// falseAlarmRate is an upper bound on the probability that a check of all shares, or of all links, reports a correct
+// run.
 const falseAlarmRate = 1e-6
 
-// chanceRange returns a range for the number of hits among n independent trials with probability p. With a probability
-// of at most falseAlarmRate any of several comparisons is outside of its range. The rate is divided by the number of
-// comparisons (Bonferroni) and of tails. A tail is bounded by exp(-n D), where D is the relative entropy of the
-// observed share and p (Chernoff 1952). Unlike a
-// number of standard deviations, the bound also holds where a hit is rare or n is small.
+// chanceRange returns the expected range for the number of hits among n independent trials with probability p. The
+// probability that any of several comparisons falls outside its range is at most falseAlarmRate. The rate is divided by
+// the number of comparisons (Bonferroni) and by the two tails. Each tail is bounded by exp(-n D), where D is the
+// relative entropy of the observed share and p (Chernoff 1952). Unlike a number of standard deviations, this bound also
+// holds for rare hits and small n.
 func chanceRange(n, p float64, comparisons int) (low, high float64) {
 	limit := math.Log(2 * float64(max(1, comparisons)) / falseAlarmRate)
 	edge := func(outside float64) float64 {
+		// Even no hits, or only hits, are within the range.
 		if n*relativeEntropy(outside/n, p) <= limit {
 			return outside
 		}
 		inside := n * p
-		for range 64 { // the entropy grows with the distance from p
+		for range 64 { // bisection works because the entropy grows with the distance from p
 			if middle := (inside + outside) / 2; n*relativeEntropy(middle/n, p) <= limit {
 				inside = middle
 			} else {
@@ -33,6 +34,7 @@ func chanceRange(n, p float64, comparisons int) (low, high float64) {
 // relativeEntropy returns the relative entropy of two Bernoulli distributions, in nats.
 func relativeEntropy(q, p float64) float64 {
 	term := func(q, p float64) float64 {
+		// The limit of q log q for q -> 0 is 0; the logarithm itself would be infinite.
 		if q == 0 {
 			return 0
 		}

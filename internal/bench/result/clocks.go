@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// MaxClockOffset is the largest allowed offset between the clock of a load generator and the clock that named the
-// common start.
+// MaxClockOffset is the largest allowed offset between a load generator's clock and the clock that sets the common
+// start.
 const MaxClockOffset = 100 * time.Millisecond
 
-// Clock compares the clock of a load generator with the operator's clock, which names starts.
+// Clock is a measurement of a load generator's clock against the operator's clock, which sets the start times.
 type Clock struct {
 	Region string `json:"region"`
 	Index  int    `json:"index"`
@@ -19,14 +19,15 @@ type Clock struct {
 	WithinMicroseconds int64 `json:"withinMicroseconds"`
 }
 
-// ClocksApart names the clocks that certainly differ by more than MaxClockOffset. Those workers did not measure at the
-// same time as the other workers, and faults did not start when they expected.
+// ClocksApart returns a reason for each clock that certainly differs by more than MaxClockOffset. Such workers measured
+// at other times than the rest, and saw faults at unexpected times.
 func ClocksApart(clocks []Clock) (out []Reason) {
 	for _, c := range clocks {
 		off, side := c.AheadMicroseconds, "ahead of"
 		if off < 0 {
 			off, side = -off, "behind"
 		}
+		// The error of the measurement counts in favour of the clock: an offset that may be within the limit is accepted.
 		if off-c.WithinMicroseconds > MaxClockOffset.Microseconds() {
 			out = append(out, Reason{ReasonClocksApart, fmt.Sprintf("the clock of worker %d of region %s is %s %s the operator's (within %s); at most %s is allowed: synchronise the clocks of the Kubernetes nodes",
 				c.Index, c.Region, time.Duration(off)*time.Microsecond, side, formatMicroseconds(c.WithinMicroseconds), MaxClockOffset)})
@@ -37,7 +38,7 @@ func ClocksApart(clocks []Clock) (out []Reason) {
 
 func clocksApart(_ *Document, in *Inputs, _ *Report) []Reason { return ClocksApart(in.Clocks) }
 
-// clockOf is the measured clock of a worker that is furthest off; nil when it was not measured.
+// clockOf returns the measurement of a worker's clock with the largest offset; nil if there is none.
 func clockOf(clocks []Clock, region string, index int) (worst *Clock) {
 	for i := range clocks {
 		c := &clocks[i]

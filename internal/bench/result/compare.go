@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Comparison sets two results side by side and judges whether the second is worse or better than the first.
+// Comparison compares two results, figure by figure, and judges whether B is better or worse than A.
 type Comparison struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -24,25 +24,25 @@ type Comparison struct {
 	// RepetitionsA and RepetitionsB are the numbers of measured windows.
 	RepetitionsA int `json:"repetitionsA"`
 	RepetitionsB int `json:"repetitionsB"`
-	// Verdict and, in a sentence, why.
+	// Verdict is the outcome, and Message its explanation in a sentence.
 	Verdict Change `json:"verdict"`
 	Message string `json:"message"`
-	// AlphaPPM is the probability, in parts per million, that results which do not differ are called different.
+	// AlphaPPM is the probability, in parts per million, that a comparison of equal databases reports a difference.
 	AlphaPPM int64 `json:"alphaPPM"`
-	// ThresholdPPM is the relative change, in parts per million, that is too small to matter.
+	// ThresholdPPM is the relative change, in parts per million, up to which a difference is ignored.
 	ThresholdPPM int64 `json:"thresholdPPM"`
-	// Warnings name other differences, which may be the real cause of a difference in figures.
+	// Warnings list other differences between the results, which may explain the differences in figures.
 	Warnings []string     `json:"warnings"`
 	Figures  []Difference `json:"figures"`
 }
 
-// ComparisonKind marks a Comparison.
+// ComparisonKind is the Kind of a Comparison.
 const ComparisonKind = "RunComparison"
 
 // Change is the outcome of comparing a result, or one of its figures, with another.
 type Change = v1alpha1.Change
 
-// The changes: significantly worse, better, or neither, by more than the threshold; or too few repetitions to decide.
+// The changes: significantly worse or better by more than the threshold, neither, or undecided for lack of repetitions.
 const (
 	Regression   = v1alpha1.ChangeRegression
 	Improvement  = v1alpha1.ChangeImprovement
@@ -53,33 +53,33 @@ const (
 // Difference compares one figure of both results.
 type Difference struct {
 	Name string `json:"name"`
-	// Region is empty for the whole run.
+	// Region is empty for figures of the whole run.
 	Region string `json:"region,omitempty"`
 	Unit   string `json:"unit"`
-	// A and B are the medians of the repetitions; of an even number, the lower of the two in the middle. They are lower
-	// bounds where the median is of a percentile that was not observed.
+	// A and B are the medians of the repetitions. With an even number, they are the lower of the two middle values. They
+	// are lower bounds if the percentile at the median was not observed.
 	A v1alpha1.Quantile `json:"a"`
 	B v1alpha1.Quantile `json:"b"`
-	// ChangePPM is (B - A) / A in parts per million; nil when A is 0 and B is not, and where only a bound of either is
-	// known.
+	// ChangePPM is (B - A) / A in parts per million. It is nil if only A is 0, or if A or B is only a bound.
 	ChangePPM *int64 `json:"changePPM"`
-	// LowPPM and HighPPM bound the change: the confidence interval of the shift that belongs to the Mann-Whitney test
-	// (Hodges and Lehmann, 1963), at a level of at least 1 - alpha. Nil with too few repetitions.
+	// LowPPM and HighPPM bound the change. They are the confidence interval of the shift that corresponds to the
+	// Mann-Whitney test (Hodges and Lehmann, 1963), at a level of at least 1 - alpha. They are nil if there are too few
+	// repetitions.
 	LowPPM  *int64 `json:"lowPPM,omitempty"`
 	HighPPM *int64 `json:"highPPM,omitempty"`
 	// PPPM is the p-value of the Mann-Whitney U test, in parts per million; nil if there is only one repetition.
 	PPPM *int64 `json:"pPPM,omitempty"`
-	// Judged figures make the verdict.
+	// Judged is set if the verdict depends on this figure.
 	Judged bool   `json:"judged"`
 	Change Change `json:"change,omitempty"`
 }
 
-// CompareOptions say what counts as a difference. The zero value is 5% and 1%.
+// CompareOptions configure when a difference counts. Zero fields mean 0.05 and 0.01.
 type CompareOptions struct {
-	// Alpha is the probability that results which do not differ are called different, over all judged figures together:
-	// between 0 and 1, exclusive.
+	// Alpha is the probability that a comparison of equal databases reports a difference in any judged figure: between 0
+	// and 1, exclusive.
 	Alpha float64
-	// Threshold is the relative change that is too small to matter: 0.01 is 1%. Negative is none.
+	// Threshold is the relative change up to which a difference is ignored: 0.01 is 1%. A negative value means 0.
 	Threshold float64
 }
 
@@ -88,13 +88,14 @@ const (
 	defaultThreshold = 0.01
 )
 
-// Compare compares b with a. Each of them is one result, or several results whose repetitions are pooled.
+// Compare compares b with a. Each side is one result, or several results whose repetitions are pooled.
 func Compare(a, b []*Document, o CompareOptions) *Comparison {
 	o.Alpha, o.Threshold = cmp.Or(o.Alpha, defaultAlpha), max(0, cmp.Or(o.Threshold, defaultThreshold))
 	c := &Comparison{
 		APIVersion: APIVersion, Kind: ComparisonKind, A: titles(a), B: titles(b), Warnings: warnings(a, b),
 		AlphaPPM: ppm(o.Alpha), ThresholdPPM: ppm(o.Threshold),
 	}
+	// The tests assume independent samples, so copies must be removed before repetitions are counted.
 	a, b = c.distinct(a, "A"), c.distinct(b, "B")
 	c.RepetitionsA, c.RepetitionsB = repetitions(a), repetitions(b)
 	samples := figuresOf(a, b)
@@ -104,6 +105,7 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 		c.doubtWhole(differ, samples)
 	}
 	c.judgeRegions(samples, o, differ)
+	// Last: an unsound side overrides every verdict from the figures.
 	c.distrust(a, b, samples)
 	for i := range samples {
 		c.Figures = append(c.Figures, samples[i].Difference)
@@ -111,10 +113,11 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 	return c
 }
 
-// distinct omits copies of a result, which are no samples of their own, and warns of them.
+// distinct removes copies of a result, which are not independent samples, and adds a warning if there are any.
 func (c *Comparison) distinct(docs []*Document, side string) (out []*Document) {
 	seen := map[string]bool{}
 	for _, d := range docs {
+		// Names are not part of the key: a renamed copy is still a copy.
 		b, err := json.Marshal([]any{d.Verdict, d.Simulated, d.Seed, d.Engine, d.Execution, d.Repetitions, d.Histograms})
 		if key := string(b); err != nil || !seen[key] {
 			seen[key] = true
@@ -127,8 +130,8 @@ func (c *Comparison) distinct(docs []*Document, side string) (out []*Document) {
 	return out
 }
 
-// distrust makes the comparison Undecided if a side is Invalid: an unsound measurement is neither better, worse nor the
-// same. The same holds for a database that gives wrong answers or none. A database that did not do so before is worse.
+// distrust makes the comparison Undecided if a side is Invalid, or if its database gives wrong answers or none. An
+// unsound measurement is neither better nor worse. If only B's database fails, the comparison is a Regression.
 func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 	unsound := func(docs []*Document) (d *Document, why string) {
 		for _, d := range docs {
@@ -148,6 +151,7 @@ func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 		c.Verdict, c.Message = Undecided, of("A", x, whyX)
 	case y == nil:
 		return
+	// The database of B gave wrong or no answers, and A's did not: that is a regression, not a measurement problem.
 	case y.Verdict == v1alpha1.VerdictFailed && len(y.disagreements()) == 0:
 		c.Verdict, c.Message = Regression, of("B", y, whyY)
 	default:
@@ -158,8 +162,8 @@ func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 	}
 }
 
-// unsound returns the reason why the figures of the document do not measure the database: it is Invalid, its answers
-// are wrong or missing, or the document was edited. It returns an empty string if the figures are sound.
+// unsound returns why the figures of the document do not measure the database: it is Invalid, answers are wrong or
+// missing, or it was edited. It returns an empty string if the figures are sound.
 func (d *Document) unsound() string {
 	if why := d.disagreements(); len(why) > 0 {
 		return "it was edited, or is of another version: " + why[0]
@@ -198,7 +202,7 @@ func title(d *Document) string {
 	return d.Name
 }
 
-// comparedLatencies are the latencies that are compared.
+// comparedLatencies lists the compared latency figures, and whether each is judged.
 var comparedLatencies = []struct {
 	name   string
 	judged bool
@@ -211,8 +215,8 @@ var comparedLatencies = []struct {
 	{"mean", false, func(l *Latency) v1alpha1.Quantile { return l.Mean }},
 }
 
-// judge compares every figure and makes the verdict from the judged figures. It corrects their p-values by Holm (1979),
-// so that more figures do not make a false alarm more likely.
+// judge compares every figure and sets the verdict from the judged figures. It corrects their p-values as in Holm
+// (1979), so that more figures do not make a false alarm more likely.
 func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	p := map[int]float64{}
 	judged := []int{}
@@ -220,13 +224,16 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 		s := &samples[i]
 		s.A, s.B = medianQuantile(s.a), medianQuantile(s.b)
 		switch a, b := s.A.Least(), s.B.Least(); {
+		// The change between two values is unknown if only a lower bound of either is known.
 		case s.A.IsBound() || s.B.IsBound():
 		case a != 0:
 			change := ppm(float64(b-a) / float64(a))
 			s.ChangePPM = &change
+		// Only if both are 0 is the change known although A is 0.
 		case b == 0:
 			s.ChangePPM = new(int64)
 		}
+		// The test needs two samples per side; a single repetition has no spread.
 		if len(s.a) > 1 && len(s.b) > 1 {
 			a, b := s.values()
 			t := benchmath.Thresholds{CompareAlpha: o.Alpha}
@@ -240,6 +247,8 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 			judged = append(judged, i)
 		}
 	}
+	// The smallest two-sided p-value that complete separation of the repetitions can reach. If Holm's strictest threshold
+	// is below it, no figure can ever be significant.
 	if least := 2 / mathx.Choose(c.RepetitionsA+c.RepetitionsB, c.RepetitionsA); least > o.Alpha/float64(len(judged)) {
 		c.Verdict, c.Message = Undecided, fmt.Sprintf(
 			"%d and %d repetitions cannot tell a difference from chance at %.3g%%: run both with spec.load.repetitions: %d or more, or compare folders with the results of several seeds",
@@ -251,11 +260,14 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	rejecting := true
 	for rank, i := range judged {
 		s := &samples[i]
+		// Holm is a step-down procedure: after the first p-value that is not significant, no later one is.
 		rejecting = rejecting && p[i] <= o.Alpha/float64(len(judged)-rank)
+		// Lower bounds may have no order, whatever the test yields.
 		if !s.ordered() {
 			s.Change, unknown = Undecided, append(unknown, fmt.Sprintf("%s %s", s.Name, s.change()))
 			continue
 		}
+		// Significant but at most the threshold, or hidden by rounding to equal medians, is no difference.
 		if !rejecting || s.ChangePPM != nil && math.Abs(float64(*s.ChangePPM)) <= o.Threshold*1e6 || s.B == s.A {
 			s.Change = NoDifference
 			continue
@@ -268,6 +280,7 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 		}
 	}
 	switch {
+	// One worse figure decides, even if others improved: a trade-off must not pass as an improvement.
 	case len(worse) > 0:
 		c.Verdict, c.Message = Regression, "worse: "+strings.Join(worse, ", ")
 		if len(better) > 0 {
@@ -283,11 +296,10 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	}
 }
 
-// judgeRegions makes the comparison a regression if a region is worse, even if the whole is better. Where a slow region
-// commits less, the percentiles of all regions improve. The throughputs and 99th percentiles of all regions get a
-// separate Holm correction, apart from the figures of the whole. Otherwise the whole would need more repetitions. The
-// thresholds of regions are no less strict than the thresholds of the whole. differ names regions that only one side
-// has.
+// judgeRegions makes the comparison a Regression if a region is worse, even if the whole run is better. If a slow
+// region commits less, the percentiles of all regions together improve. The throughputs and 99th percentiles of regions
+// get a Holm correction of their own; with a common one, the whole would need more repetitions. Regions are judged at
+// least as strictly as the whole. differ describes regions that only one side has.
 func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ string) {
 	var judged []*sample
 	regions, whole := map[string]bool{}, 0
@@ -301,6 +313,7 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ str
 		if s.Region == "" && s.Judged {
 			whole++
 		}
+		// With one region in both results, its figures are the figures of the whole.
 		if s.Region != "" && (len(regions) > 1 || differ != "") && (s.Name == "throughput" || s.Name == "p99") &&
 			s.p != nil {
 			judged = append(judged, s)
@@ -309,6 +322,7 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ str
 	slices.SortStableFunc(judged, func(a, b *sample) int { return cmp.Compare(*a.p, *b.p) })
 	var worse []string
 	for rank, s := range judged {
+		// Holm: no larger p-value can be significant.
 		if *s.p > o.Alpha/float64(max(whole, len(judged))-rank) {
 			break
 		}
@@ -322,13 +336,14 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ str
 		return
 	}
 	message := "worse: " + strings.Join(worse, ", ")
+	// A message of NoDifference or lack of repetitions would contradict the regression, so it is replaced.
 	if c.Verdict == Regression || c.Verdict == Improvement || differ != "" {
 		message = c.Message + "; " + message
 	}
 	c.Verdict, c.Message = Regression, message
 }
 
-// change is the change in percent, with its interval.
+// change returns the change in percent, with its confidence interval if known.
 func (s *Difference) change() string {
 	if s.ChangePPM == nil {
 		return s.Format(s.A) + " to " + s.Format(s.B)
@@ -340,13 +355,13 @@ func (s *Difference) change() string {
 	return text
 }
 
-// noLatency is the latency of a figure without transactions.
+// noLatency is the latency value of a region without transactions.
 var noLatency = v1alpha1.MoreThan(0)
 
-// Has reports whether q, which is A or B, is a value of the figure. A region without transactions has no latency.
+// Has reports whether q, which is A or B, is a value of the figure, not noLatency.
 func (s *Difference) Has(q v1alpha1.Quantile) bool { return s.Unit != "us" || q != noLatency }
 
-// Format writes a value of the figure with its unit, and > before a lower bound.
+// Format formats a value of the figure with its unit; lower bounds are prefixed with >.
 func (s *Difference) Format(q v1alpha1.Quantile) string {
 	if !s.Has(q) {
 		return "none"
@@ -372,7 +387,7 @@ func (s *Difference) Format(q v1alpha1.Quantile) string {
 
 func signedPercent(ppm int64) string { return fmt.Sprintf("%+.1f%%", float64(ppm)/1e4) }
 
-// Table writes the comparison for a person.
+// Table writes the comparison as text.
 func (c *Comparison) Table(w io.Writer) error {
 	b := &strings.Builder{}
 	wrapped(b, string(c.Verdict)+": ", c.Message)

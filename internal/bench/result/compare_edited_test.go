@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Percentiles follow from the histograms, and the verdict from the evidence: an edit of either is noticed.
+// TestEditedLatenciesAndVerdictsAreNoticed edits percentiles, which must follow from the histograms, and verdicts,
+// which must follow from the evidence.
 func TestEditedLatenciesAndVerdictsAreNoticed(t *testing.T) {
 	for name, edit := range map[string]func(*Document){
 		"p99 of all":                 func(d *Document) { d.Summary.LatencyMicroseconds.P99 = v1alpha1.Observed(1) },
@@ -33,7 +34,8 @@ func TestEditedLatenciesAndVerdictsAreNoticed(t *testing.T) {
 	}
 }
 
-// A result that was shortened until it fits into a ConfigMap was not edited.
+// TestShortenedResultsAreNotEdited checks that a result that was shortened to fit into a ConfigMap does not count as
+// edited.
 func TestShortenedResultsAreNotEdited(t *testing.T) {
 	d, err := Build(small())
 	if err != nil {

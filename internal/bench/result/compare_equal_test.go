@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Copies of one result count as one sample.
+// TestCopiesOfAResultAreOneSample checks that copies of a result count only once.
 func TestCopiesOfAResultAreOneSample(t *testing.T) {
 	one := func(throughput int64) *Document {
 		d := repeated(throughput)

@@ -6,7 +6,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// A database that loses money, or leaves a region without an answer, is not better for being faster.
+// TestFailedSideIsNoImprovement checks that a faster database is not better if it loses money or leaves a region
+// unanswered.
 func TestFailedSideIsNoImprovement(t *testing.T) {
 	for _, why := range []string{ReasonCheckFailed, ReasonUnanswered} {
 		sound, failed := repeated(1000, 1010, 990, 1005, 995), repeated(1100, 1110, 1090, 1105, 1095)

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// The pooled figures improve when the slow region is gone. That is no improvement, and a region without transactions
-// has no percentiles, least of all of 0.
+// TestDeadRegionIsNoImprovement removes a slow region, which improves the pooled figures. This must not count as an
+// improvement. A region without transactions has no percentiles, in particular none of 0.
 func TestDeadRegionIsNoImprovement(t *testing.T) {
 	l := func(us int64) Latency {
 		return Latency{P50: v1alpha1.Observed(us), P90: v1alpha1.Observed(us), P95: v1alpha1.Observed(us), P99: v1alpha1.Observed(us)}
@@ -34,8 +34,8 @@ func TestDeadRegionIsNoImprovement(t *testing.T) {
 	}
 }
 
-// Results of other regions have no whole in common: its figures are Undecided, and the region is named. A region that
-// both have is compared.
+// TestOtherRegionsAreUndecided compares results with different regions. Figures over all regions are Undecided, the
+// message names the region, and regions that both sides have are compared.
 func TestOtherRegionsAreUndecided(t *testing.T) {
 	l := func(us int64) Latency {
 		return Latency{P50: v1alpha1.Observed(us), P90: v1alpha1.Observed(us), P95: v1alpha1.Observed(us),
@@ -58,7 +58,7 @@ func TestOtherRegionsAreUndecided(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		a, b    *Document
-		more    *Document // of B
+		more    *Document // added to B
 		verdict Change
 		says    string
 	}{

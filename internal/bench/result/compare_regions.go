@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ofOneSide returns which regions some results have and others lack; empty where all have the same. Documents without a
-// list of regions are ignored.
+// ofOneSide describes the regions that only some results have; empty if all results have the same regions. Documents
+// without a list of regions are ignored.
 func ofOneSide(a, b []*Document) string {
 	has := func(docs []*Document) (counts map[string]int, all int) {
 		counts = map[string]int{}
@@ -24,6 +24,7 @@ func ofOneSide(a, b []*Document) string {
 	}
 	inA, allA := has(a)
 	inB, allB := has(b)
+	// Without region lists on a side, nothing is known about its regions.
 	if allA == 0 || allB == 0 {
 		return ""
 	}
@@ -44,8 +45,8 @@ func ofOneSide(a, b []*Document) string {
 	return strings.Join(parts, ", ")
 }
 
-// doubtWhole makes the figures over all regions, and the comparison, Undecided: differ says which regions only some
-// results have. Figures of regions that both sides have are still compared.
+// doubtWhole makes the comparison and its figures over all regions Undecided. differ describes the regions that only
+// some results have. Figures of regions that both sides have are still compared.
 func (c *Comparison) doubtWhole(differ string, samples []sample) {
 	for i := range samples {
 		if s := &samples[i]; s.Region == "" && s.Judged {

@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// 0.6 and 1.4 transactions per second are both 1 in whole numbers, and 1.4 and 1.6 are not.
+// TestCompareSlowThroughputs compares throughputs such as 0.6 and 1.4 per second, which are equal once rounded, and 1.4
+// and 1.6, which differ once rounded.
 func TestCompareSlowThroughputs(t *testing.T) {
 	of := func(committed ...int64) *Document {
 		d := &Document{Name: "slow", Verdict: v1alpha1.VerdictPassed}

@@ -58,8 +58,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// The comparison names every difference of the manifests that no other figure shows, for example a fault plan that only
-// one run has.
+// TestCompareManifests checks that a comparison names every difference between manifests that no other figure shows. An
+// example is a fault plan that only one run has.
 func TestCompareManifests(t *testing.T) {
 	document := func(change func(d *Document)) *Document {
 		d := repeated(1000)
@@ -101,7 +101,7 @@ func TestCompareManifests(t *testing.T) {
 	}
 }
 
-// A result whose figures do not follow from its counts was edited. The comparison names such results.
+// TestCompareTellsOfEditedResults checks that a comparison names results whose figures do not follow from their counts.
 func TestCompareTellsOfEditedResults(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit func(d *Document)
@@ -143,8 +143,8 @@ func TestCompareTellsOfEditedResults(t *testing.T) {
 	}
 }
 
-// TestCompareAttempts checks that attempts are compared if one of the results has retries, and that they do not affect
-// the verdict.
+// TestCompareAttempts checks that attempts are compared if a result has retries, and that they do not affect the
+// verdict.
 func TestCompareAttempts(t *testing.T) {
 	in := small()
 	without, err := Build(evident(in))
@@ -181,8 +181,7 @@ func TestCompareAttempts(t *testing.T) {
 	}
 }
 
-// repeated returns a result whose repetitions have these throughputs. Their latencies are 10^9 / throughput
-// microseconds.
+// repeated returns a result with one repetition per given throughput. Latencies are 10^9 / throughput microseconds.
 func repeated(throughput ...int64) *Document {
 	d := &Document{Name: "run", Verdict: "Passed", Regions: []Region{{Name: "a"}}}
 	for i, v := range throughput {
@@ -220,7 +219,7 @@ func TestCompareJudges(t *testing.T) {
 			}
 		})
 	}
-	// An Invalid side decides nothing, whichever way the figures point.
+	// With an Invalid side, the comparison is undecided, whichever side is faster.
 	for _, faster := range []int64{1, 2, 3} {
 		sound, invalid := repeated(base...), repeated(base[0]*faster/2, base[1]*faster/2, base[2]*faster/2, base[3]*faster/2, base[4]*faster/2)
 		invalid.Name, invalid.Verdict, invalid.Reasons = "doubt", v1alpha1.VerdictInvalid, []Reason{{ReasonDriverBound, "busy"}}
@@ -233,7 +232,7 @@ func TestCompareJudges(t *testing.T) {
 			}
 		}
 	}
-	// The repetitions of several results count together.
+	// The repetitions of several results are pooled.
 	var a, b []*Document
 	for i := range base {
 		a, b = append(a, repeated(base[i])), append(b, repeated(base[i]/2))
@@ -243,8 +242,8 @@ func TestCompareJudges(t *testing.T) {
 	}
 }
 
-// TestCompareIsRightAsOftenAsItSays compares pairs of samples from one distribution, and from two distributions. False
-// alarms are no more frequent than alpha, and the interval contains the true shift at least as often as its level
+// TestCompareIsRightAsOftenAsItSays compares pairs of samples from equal and from different distributions. False alarms
+// must be no more frequent than alpha, and the interval must contain the true shift at least as often as its level
 // states.
 func TestCompareIsRightAsOftenAsItSays(t *testing.T) {
 	const trials = 2000
@@ -263,7 +262,7 @@ func TestCompareIsRightAsOftenAsItSays(t *testing.T) {
 		}
 		c := Compare([]*Document{draw(100_000)}, []*Document{draw(120_000)}, CompareOptions{})
 		f := c.Figures[0]
-		// In units of A's median, which is itself a sample's.
+		// The shift is relative to A's median, which is itself random.
 		shift := int64(20_000 * 1e6 / float64(f.A.Least()))
 		if *f.LowPPM <= shift && shift <= *f.HighPPM {
 			covered++

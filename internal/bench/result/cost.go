@@ -12,16 +12,16 @@ import (
 //go:embed prices/us-east-1.json
 var defaultPrices []byte
 
-// Prices is what machines and traffic cost. Amounts are whole millionths of the currency.
+// Prices holds the prices of machines and traffic, in millionths of the currency.
 type Prices struct {
-	// Source and Date say where the figures come from.
+	// Source and Date document where and when the prices were published.
 	Source   string `json:"source"`
 	Date     string `json:"date"`
 	Currency string `json:"currency"`
-	// Instance is the type that each node runs on, a key of InstanceMicrosPerHour.
+	// Instance is the instance type of every node, a key of InstanceMicrosPerHour.
 	Instance              string           `json:"instance"`
 	InstanceMicrosPerHour map[string]int64 `json:"instanceMicrosPerHour"`
-	// TransferMicrosPerGB is the price of 10^9 bytes between regions: the first entry that matches counts.
+	// TransferMicrosPerGB lists the prices of 10^9 bytes between regions; the first matching entry applies.
 	TransferMicrosPerGB []TransferPrice `json:"transferMicrosPerGB"`
 }
 
@@ -54,7 +54,7 @@ func ReadPrices(path string) (*Prices, error) {
 	return p, nil
 }
 
-// ParsePrices reads and checks a price table.
+// ParsePrices decodes and validates a price table.
 func ParsePrices(b []byte) (*Prices, error) {
 	p := &Prices{}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -94,21 +94,21 @@ func (p *Prices) Transfer(from, to string) int64 {
 	return 0
 }
 
-// Traffic is bytes sent between two regions.
+// Traffic is the number of bytes sent from one region to another.
 type Traffic struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Bytes int64  `json:"bytes"`
 }
 
-// PerMillion returns the cost of a million transactions, computed as in SmallBank on Detock (section 4.3): the machines
+// PerMillion returns the cost of a million transactions as in SmallBank on Detock (section 4.3). It adds the machines,
 // for the time that a million transactions take at this rate, and the traffic between regions.
 //
 //	nodes x price per hour / 3600 x measured seconds x 10^6 / committed
 //	+ sum over links of bytes / transferred x 10^6 x price per GB / 10^9
 //
-// The committed transactions took measuredMicroseconds, and the transferred transactions caused the traffic. The cost
-// is zero if nothing was committed.
+// measuredMicroseconds is the time in which the committed transactions were measured; transferred is the number of
+// transactions that caused the traffic. Both results are 0 if their number of transactions is 0.
 func (p *Prices) PerMillion(nodes int, measuredMicroseconds, committed int64, traffic []Traffic, transferred int64) (machines, transfer Micros) {
 	if committed > 0 {
 		// nodes x price / 3600e6 us x measured us x 1e6 / committed
@@ -120,13 +120,15 @@ func (p *Prices) PerMillion(nodes int, measuredMicroseconds, committed int64, tr
 			sum.Add(sum, new(big.Int).Mul(big.NewInt(t.Bytes), big.NewInt(p.Transfer(t.From, t.To))))
 		}
 		d := new(big.Int).Mul(big.NewInt(transferred), big.NewInt(1000)) // 10^9 / 10^6
+		// Half of the divisor is added so that the integer division rounds to the nearest millionth.
 		transfer = Micros(sum.Quo(sum.Add(sum, new(big.Int).Quo(d, big.NewInt(2))), d).Int64())
 	}
 	return machines, transfer
 }
 
-// ratio is the product of factors / (a b), rounded.
+// ratio returns the product of factors divided by a * b, rounded half up. a * b must not be 0.
 func ratio(a, b int64, factors ...int64) int64 {
+	// The products overflow 64 bits, for example bytes times prices.
 	n := big.NewInt(1)
 	for _, f := range factors {
 		n.Mul(n, big.NewInt(f))
@@ -139,7 +141,7 @@ func ratio(a, b int64, factors ...int64) int64 {
 // Micros is an amount in millionths of a currency unit. In JSON it is a decimal number of units.
 type Micros int64
 
-// String prints the amount with six decimals.
+// String formats the amount with six decimals.
 func (m Micros) String() string {
 	sign := ""
 	if m < 0 {
@@ -148,12 +150,12 @@ func (m Micros) String() string {
 	return fmt.Sprintf("%s%d.%06d", sign, m/1e6, m%1e6)
 }
 
-// MarshalJSON writes a decimal number.
+// MarshalJSON writes the amount as a decimal number.
 func (m Micros) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalJSON reads a decimal number.
+// UnmarshalJSON reads a decimal number and truncates it to millionths.
 func (m *Micros) UnmarshalJSON(b []byte) error {
-	// Exponents are refused: 1e999999999 is a valid number that would fill the memory.
+	// Exponents are refused: 1e999999999 is valid JSON, but expanding it would exhaust the memory.
 	r := new(big.Rat)
 	ok := len(b) <= 40 && !bytes.ContainsAny(b, "eE")
 	if ok {

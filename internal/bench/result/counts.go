@@ -6,20 +6,20 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Counts are the transactions that were due and finished in the measured windows, by outcome. A retried transaction
-// counts once, by its last attempt. In Attempts the counts are of attempts.
+// Counts counts the transactions that were due and finished in the measured windows, by outcome. A retried transaction
+// counts once, with the outcome of its last attempt. In Attempts, every attempt counts.
 type Counts struct {
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted"`
 	Refused   int64 `json:"refused,omitempty"`
-	// Unknown outcomes, Timeouts among them.
+	// Unknown counts transactions with unknown outcomes, including Timeouts.
 	Unknown  int64 `json:"unknown,omitempty"`
 	Timeouts int64 `json:"timeouts,omitempty"`
-	// Causes counts the uncommitted transactions by cause; omitted from the median.
+	// Causes counts the transactions that did not commit, by cause; omitted from the median.
 	Causes map[string]int64 `json:"causes,omitempty"`
 }
 
-// add counts n with an outcome, and why they failed.
+// add adds n transactions with an outcome; f holds the reasons and causes of failures.
 func (c *Counts) add(outcome string, n int64, f *Failures) {
 	switch outcome {
 	case txn.Committed.String():
@@ -35,12 +35,12 @@ func (c *Counts) add(outcome string, n int64, f *Failures) {
 	c.Causes = addNamed(c.Causes, f.Causes)
 }
 
-// Ended counts all that ended, however they did.
+// Ended returns the number of finished transactions, whatever their outcome.
 func (c *Counts) Ended() int64 { return c.Committed + c.Aborted + c.Refused + c.Unknown }
 
 func (c *Counts) abortPPM() int64 { return c.sharePPM(c.Aborted) }
 
-// abortCell is the share of aborted transactions as a cell of a table: "-" where none ended.
+// abortCell formats the share of aborted transactions for a table; "-" if no transaction ended.
 func (c *Counts) abortCell() string {
 	if c.Ended() == 0 {
 		return "-"
@@ -55,29 +55,29 @@ func (c *Counts) sharePPM(n int64) int64 {
 	return ratio(c.Ended(), 1, n, 1e6)
 }
 
-// Unanswered counts the transactions that were due in the measured windows and had not ended when the windows closed.
+// Unanswered counts the transactions that were due in the measured windows but unfinished when the windows closed.
 type Unanswered struct {
-	// Due is the number of transactions that were due, counted when they became due, whether they ended or not.
+	// Due is the number of transactions that became due in the windows, counted at that time, whether or not they ended.
 	Due int64 `json:"due,omitempty"`
-	// Unfinished transactions were still in flight. Hung counts the unfinished transactions that had waited for more than
-	// a second and for more than three times the 99th percentile. The percentile covers the region's committed
-	// transactions.
+	// Unfinished counts the transactions in flight when a window closed. Hung counts those of them that had waited for
+	// more than a second, and for more than three times the 99th percentile of the region's committed transactions.
 	Unfinished int64 `json:"unfinished"`
 	Hung       int64 `json:"hung,omitempty"`
-	// Dropped and Backlog transactions of an open loop were never sent: the queue was full, or the window closed first.
+	// Dropped and Backlog count the transactions of an open loop that were never sent, because the queue was full or
+	// because the window closed first.
 	Dropped int64 `json:"dropped"`
 	Backlog int64 `json:"backlog,omitempty"`
-	// CarriedOver transactions were due before a window and in flight when it closed. They are not due in it, and take
-	// longer than it lasts.
+	// CarriedOver counts transactions that were due before a window opened and still in flight when it closed. They are
+	// not part of Due, and their latency exceeds the length of the window.
 	CarriedOver int64 `json:"carriedOver,omitempty"`
 }
 
-// all returns the number of transactions that were due or carried over; c counts the finished transactions.
+// all returns the number of transactions that were due or carried over. c counts those that finished.
 func (u *Unanswered) all(c *Counts) int64 {
 	return c.Ended() + u.Unfinished + u.Unsent() + u.CarriedOver
 }
 
-// Unsent returns how many transactions were never sent.
+// Unsent returns the number of transactions that were never sent.
 func (u *Unanswered) Unsent() int64 { return u.Dropped + u.Backlog }
 
 func (u *Unanswered) addWindow(w *Window) {
@@ -88,9 +88,9 @@ func (u *Unanswered) addWindow(w *Window) {
 	u.CarriedOver += w.CarriedOver
 }
 
-// unansweredPPM returns the share of due transactions whose clients have not learned the outcome in time. The outcome
-// is unknown, the transaction hung when the window closed, or it was never sent. The share is 0 only if there is no
-// such transaction: an objective that allows none does not allow one among millions.
+// unansweredPPM returns the share of transactions without an outcome in time, in parts per million: unknown, hung when
+// the window closed, or never sent. The share is 0 only if there is no such transaction, so that an objective of 0
+// rejects even one among millions.
 func unansweredPPM(c *Counts, u *Unanswered) int64 {
 	n, all := c.Unknown+u.Hung+u.Unsent(), u.all(c)
 	if all == 0 {
@@ -99,25 +99,26 @@ func unansweredPPM(c *Counts, u *Unanswered) int64 {
 	return max(ratio(all, 1, n, 1e6), min(n, 1))
 }
 
-// Attempts are the attempts that finished in the measured windows, whenever their transactions were due. To the
-// database, each attempt is a separate transaction. Without spec.load.retry every transaction is one attempt.
+// Attempts counts the attempts that finished in the measured windows, whenever their transactions were due. To the
+// database, each attempt is a separate transaction. Without spec.load.retry, every transaction has one attempt.
 type Attempts struct {
 	Counts
-	// Retried attempts were not the first of their transactions. They are counted in the window in which they were
-	// sent.
+	// Retried counts attempts other than the first of their transactions, in the window in which they were sent.
 	Retried   int64 `json:"retried"`
 	PerSecond int64 `json:"perSecond"`
 	// AbortPPM is the share of attempts that were aborted.
 	AbortPPM int64 `json:"abortPPM"`
-	// CommittedAfter counts the transactions that were due and committed in the windows, by their number of attempts, from
+	// CommittedAfter[i] is the number of transactions that were due and committed in the windows with i+1 attempts. It
+	// has an entry for each attempt that spec.load.retry allows. It is omitted without spec.load.retry, and from the
+	// median.
 	// 1. It has an entry for each attempt that spec.load.retry allows. It is omitted without spec.load.retry, and from the
 	// median.
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
 }
 
-// Realised is the mix of the transactions that were due in the measured windows. It has the shares that the manifest
-// governs, and the multi-home and multi-partition shares of all transactions. For transactions that cannot name their
-// rows beforehand, All counts those that were committed or aborted in the windows.
+// Realised is the mix of the transactions that were due in the measured windows: the configured shares, and the
+// multi-home and multi-partition shares of all transactions. All is the number of transactions that those two cover.
+// Transactions that do not know their rows beforehand count only once they commit or abort.
 type Realised struct {
 	Shares []Share `json:"shares"`
 
@@ -126,24 +127,24 @@ type Realised struct {
 	All                  int64 `json:"all"`
 }
 
-// Share is a share as configured and as realised: workload.Share.
+// Share is a configured share and its realised value: workload.Share.
 type Share struct {
 	Name string `json:"name"`
-	// Count is the number of what Of names.
+	// Of is a noun for the items, and Count the number of these items.
 	Of    string `json:"of"`
 	Count int64  `json:"count"`
 
-	// RealisedPPM and ConfiguredPPM are in parts per million, or in millionths where Mean says that they are a mean over
-	// Count and no share.
+	// RealisedPPM and ConfiguredPPM are parts per million of Count. If Mean is set, they are a mean over Count, in
+	// millionths.
 	RealisedPPM   int64 `json:"realisedPPM"`
 	ConfiguredPPM int64 `json:"configuredPPM"`
 	Mean          bool  `json:"mean,omitzero"`
 	// TolerancePercent is the allowed difference between the realised and the configured value, in percent of the
-	// configured value. A share may differ by the sampling error in addition; 0 is one point.
+	// configured value, in addition to the sampling error; 0 allows a share one percentage point.
 	TolerancePercent int32 `json:"tolerancePercent,omitzero"`
 }
 
-// text is a value of the share: a percentage, or a mean.
+// text formats a value of the share: as a percentage, or as a mean.
 func (s *Share) text(ppm int64) string {
 	if s.Mean {
 		return fmt.Sprintf("%.2f", float64(ppm)/1e6)
@@ -164,17 +165,17 @@ func (r *Realised) Mix() (lines []string) {
 	return append(lines, fmt.Sprintf("multi-home %s, multi-partition %s of all %d transactions", formatPPM(r.AllMultiHomePPM), formatPPM(r.AllMultiPartitionPPM), r.All))
 }
 
-// Outcomes are transactions or attempts, by how they ended.
+// Outcomes counts transactions or attempts by outcome.
 type Outcomes struct {
 	Committed int64 `json:"committed"`
-	// The others by reason, and all of them by cause.
+	// Aborted, Refused and Unknown count by reason. Causes counts all of them by cause.
 	Aborted map[string]int64 `json:"aborted"`
 	Refused map[string]int64 `json:"refused,omitempty"`
 	Unknown map[string]int64 `json:"unknown,omitempty"`
 	Causes  map[string]int64 `json:"causes,omitempty"`
 }
 
-// add counts n with an outcome, and why they failed.
+// add adds n transactions with an outcome; f holds the reasons and causes of failures.
 func (o *Outcomes) add(outcome string, n int64, f *Failures) {
 	switch outcome {
 	case txn.Committed.String():
@@ -189,7 +190,7 @@ func (o *Outcomes) add(outcome string, n int64, f *Failures) {
 	o.Causes = addNamed(o.Causes, f.Causes)
 }
 
-// total sums the reasons; other counts refused transactions and unknown outcomes.
+// total returns the number of transactions by outcome; other includes refused and unknown.
 func (o *Outcomes) total() (committed, aborted, other int64) {
 	for _, n := range o.Aborted {
 		aborted += n

@@ -4,12 +4,12 @@ import (
 	"testing"
 )
 
-// A region with two to nine transactions a second has too few of them in one second to rule out a coincidence. It is
-// dark nevertheless when nothing commits for tens of seconds.
+// TestSlowRegionIsDark checks regions with two to nine transactions per second. A single second without any may be a
+// coincidence, but tens of seconds are significant.
 func TestSlowRegionIsDark(t *testing.T) {
 	for _, perSecondNormal := range []int64{2, 4, 9} {
 		region := &tenths{counts: make([]counted, 600), sigmas: chanceSigmas}
-		for i := range 200 { // 20 s as always, then nothing
+		for i := range 200 { // 20 s of normal operation, then no commits
 			if int64(i%perSecond) < perSecondNormal {
 				region.counts[i].committed = 1
 			}

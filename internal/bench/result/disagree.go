@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// warnings names the differences between the results other than their figures.
+// warnings describes all differences between the results other than their figures.
 func warnings(as, bs []*Document) []string {
 	out := []string{}
 	a := as[0]
@@ -35,13 +35,14 @@ func warnings(as, bs []*Document) []string {
 		}
 		return cmp.Or(strings.Join(all, ", "), "none")
 	})
-	if len(as)+len(bs) == 2 { // each of several results of one run has a different seed
+	if len(as)+len(bs) == 2 { // several results of one run differ in their seeds by design
 		differ("seeds differ", func(d *Document) any { return d.Seed })
 	}
 	differ("workloads differ", func(d *Document) any { return d.Workload })
 	differ("workload parameters differ (spec.workloadHash)", func(d *Document) any { return d.Spec.WorkloadHash })
 	differ("load differs (spec.loadHash)", func(d *Document) any { return d.Spec.LoadHash })
 	differ("topology or network differs (spec.topologyHash)", func(d *Document) any { return d.Spec.TopologyHash })
+	// If a side is simulated, the warning "only one is simulated" covers the difference.
 	if !slices.ContainsFunc(slices.Concat(as, bs), func(d *Document) bool { return d.Simulated }) {
 		differ("emulations of the network differ", func(d *Document) any { return d.Emulation })
 	}
@@ -105,7 +106,7 @@ func warnings(as, bs []*Document) []string {
 }
 
 // disagreements lists the figures of a document that do not follow from its counts, and a verdict that does not follow
-// from its reasons. A cancelled document does not state the length of its measurement.
+// from its reasons. It skips the throughputs of a cancelled document, which does not state how long it measured.
 func (d *Document) disagreements() (out []string) {
 	window := Microseconds(d.Spec.Load.Duration.Duration)
 	if d.Verdict == v1alpha1.VerdictPassed {
@@ -135,6 +136,7 @@ func (d *Document) disagreements() (out []string) {
 	}
 	measured := window * int64(len(d.Repetitions))
 	follows := func(what string, is, from int64) {
+		// Figures are rounded to integers, so the last digit may differ.
 		if is-from > 1 || from-is > 1 {
 			out = append(out, fmt.Sprintf("%s is %d, and its counts make %d", what, is, from))
 		}
@@ -165,8 +167,8 @@ func (d *Document) disagreements() (out []string) {
 	return out
 }
 
-// derivedDisagreements returns other derived figures that do not follow from their parts. These are shares of
-// aborts, bins, tpmC, R of faults, and round trips of a run that passed. measured is in microseconds.
+// derivedDisagreements returns the other derived figures that do not follow from their parts: abort shares, bins, tpmC,
+// R of faults, and the round trips of a run that passed. measured is in microseconds.
 func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	follows := func(what string, is, from, within int64) {
 		if is-from > within || from-is > within {
@@ -179,6 +181,7 @@ func (d *Document) derivedDisagreements(measured int64) (out []string) {
 		name := fmt.Sprintf("regions[%s]", r.Name)
 		follows(name+".abortPPM", r.AbortPPM, r.abortPPM(), 1)
 		follows(name+".attempts.abortPPM", r.Attempts.AbortPPM, r.Attempts.abortPPM(), 1)
+		// Documents of earlier versions do not count what is due.
 		if r.Due > 0 {
 			follows(name+".due", r.Due, r.Ended()+r.Unfinished+r.Unsent(), 0)
 		}
@@ -199,6 +202,7 @@ func (d *Document) derivedDisagreements(measured int64) (out []string) {
 		}
 		follows("summary.tpmC", *d.Summary.TpmC, ratio(measured, 1, orders, 60e6), 1)
 	}
+	// Only a passed run claims that its links were within tolerance.
 	if d.Verdict != v1alpha1.VerdictPassed {
 		return out
 	}
@@ -213,7 +217,7 @@ func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	return out
 }
 
-// manifestDisagreements returns differences between the document and its own manifests.
+// manifestDisagreements returns the differences between the document and its own manifests.
 func (d *Document) manifestDisagreements() (out []string) {
 	m := d.Manifests
 	if m == nil {
@@ -252,12 +256,14 @@ func (d *Document) manifestDisagreements() (out []string) {
 	return out
 }
 
-// disagrees returns why R does not follow from the throughputs, which are rounded; a may be nil.
+// disagrees returns the contradiction if R does not follow from the rounded throughputs. a may be nil.
 func (a *Availability) disagrees(name string) []string {
 	if a == nil || a.NormalPerSecond < 2 {
 		return nil
 	}
 	normal, during := float64(a.NormalPerSecond), float64(a.FaultPerSecond)
+	// Each throughput is rounded by up to 0.5; within is the resulting error of R, for which small throughputs would be
+	// useless.
 	from, within := 1-math.Abs(during-normal)/normal, (1+during/normal)/(normal-0.5)
 	if is := float64(a.RPPM) / 1e6; math.Abs(is-from) > within {
 		return []string{
@@ -267,15 +273,16 @@ func (a *Availability) disagrees(name string) []string {
 	return nil
 }
 
-// latencyDisagreements returns percentiles of a document that do not follow from its histograms, or that its
-// repetitions cannot have together. Histograms have no repetitions, and the types of transactions that were never sent
-// are not known.
+// latencyDisagreements returns the percentiles that do not follow from the document's histograms, or that contradict
+// the percentiles of its repetitions. Histograms cover all repetitions together. It returns nil if transactions were
+// never sent, because their types are unknown.
 func (d *Document) latencyDisagreements() (out []string) {
 	if d.Histograms.Estimator != Estimator || d.Summary.Unsent() > 0 || len(d.Histograms.Series) == 0 {
 		return nil
 	}
 	exact, within := int64(0), int64(10_000) // ppm
 	if d.Histograms.Rounded {
+		// Rounded histograms have buckets of up to 3.2%.
 		exact, within = 40_000, 40_000
 	}
 	near := func(a, b v1alpha1.Quantile, ppm int64) bool {
@@ -315,12 +322,13 @@ func (d *Document) latencyDisagreements() (out []string) {
 			break
 		}
 		least, most := c.of(&d.Repetitions[0].LatencyMicroseconds).Least(), int64(0)
+		// With a lower bound anywhere, the order of the percentiles is unknown.
 		bounded := c.of(&d.Summary.LatencyMicroseconds).IsBound()
 		for i := range d.Repetitions {
 			q := c.of(&d.Repetitions[i].LatencyMicroseconds)
 			least, most, bounded = min(least, q.Least()), max(most, q.Least()), bounded || q.IsBound()
 		}
-		// The percentile of several samples together is between theirs, but for the buckets of histograms.
+		// A percentile of pooled samples lies between the percentiles of the samples, apart from bucket rounding.
 		if is := c.of(&d.Summary.LatencyMicroseconds).Least(); !bounded && (is+is*within/1_000_000+1 < least || is > most+most*within/1_000_000+1) {
 			out = append(out, fmt.Sprintf("summary.latencyMicroseconds.%s is %s, and those of the repetitions are from %s to %s",
 				c.name, formatMicroseconds(is), formatMicroseconds(least), formatMicroseconds(most)))
@@ -338,7 +346,7 @@ func (d *Document) target() *Target {
 	return d.Target
 }
 
-// manifestsDiffer names the fields in which the manifests differ, except for those that other warnings cover.
+// manifestsDiffer returns the fields in which the manifests differ, except for fields that other warnings cover.
 func manifestsDiffer(documents []*Document) (out []string) {
 	of := func(what string, manifest func(*Manifests) any, fields func(name string) bool) {
 		var first map[string]json.RawMessage
@@ -373,6 +381,7 @@ func manifestsDiffer(documents []*Document) (out []string) {
 		switch name {
 		case "engine", "durability", "network":
 			return false
+		// If the topologies differ, the warning about spec.topologyHash covers these fields.
 		case "regions", "homes", "partitionsPerRegion", "replicasPerPartition", "groups":
 			return sameTopology
 		}

@@ -1,7 +1,7 @@
-// Package result turns the counts of load generators and nodes into the RunResult document, its verdict, and
-// comparisons of two results. geobench prints the document, and the operator keeps it. Percentiles always come from
-// merged histograms, never from averages of percentiles. All figures are integers with their unit in the name, so that
-// a simulated run gives the same bytes again. docs/results.md describes every field.
+// Package result turns the counts of load generators and nodes into the RunResult document with its verdict, and
+// compares two results. geobench prints the document; the operator stores it. Percentiles always come from merged
+// histograms, never from averages of percentiles. All figures are integers with their unit in the name, so that a
+// simulated run yields the same bytes every time. docs/results.md describes every field.
 package result
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// APIVersion and Kind mark a result document.
+// APIVersion and Kind identify a result document.
 const (
 	APIVersion = "geobench.dev/v1alpha1"
 	Kind       = "RunResult"
@@ -29,45 +29,44 @@ const (
 type Document struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Name of the run.
+	// Name is the name of the run.
 	Name string `json:"name"`
-	// Simulated results come from virtual time: no machine ran the database.
+	// Simulated is set if the run took place in virtual time: no machine ran the database.
 	Simulated bool  `json:"simulated"`
 	Seed      int64 `json:"seed"`
-	// Engine and its parameters, complete.
+	// Engine is the name of the engine, and Parameters all of its parameters.
 	Engine     string            `json:"engine"`
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// Database is the name of the GeoDatabase; the next four fields are its shape. Homes is the number of regions that
-	// rows call home, counted from the first region, each with its partitions; 0 stands for all.
+	// Database is the name of the GeoDatabase; the next three fields are its shape. Homes is the number of regions that
+	// are homes of rows, counted from the first region, each with its own partitions; 0 means all regions.
 	Database             string `json:"database,omitempty"`
 	Homes                int    `json:"homes,omitempty"`
 	PartitionsPerRegion  int    `json:"partitionsPerRegion,omitempty"`
 	ReplicasPerPartition int    `json:"replicasPerPartition,omitempty"`
 	Emulation            string `json:"emulation,omitempty"`
-	// Mesh is the service mesh that nodes and workers were in, on a cluster.
+	// Mesh is the service mesh of nodes and workers, on a cluster.
 	Mesh *v1alpha1.MeshStatus `json:"mesh,omitempty"`
-	// Target is set for a database that existed before the run. Its figures are then unknown, apart from the clients'
-	// figures.
+	// Target is set for a database that existed before the run. Only the clients' figures are then known.
 	Target *Target `json:"target,omitempty"`
-	// Durability is the durability of the nodes; omitted when it is None.
+	// Durability is the durability of the nodes; omitted if it is None.
 	Durability v1alpha1.Durability `json:"durability,omitempty"`
-	// Workload is the name of the workload; Spec is the manifest's configuration, with defaults.
+	// Workload is the name of the workload. Spec is the configuration from the manifest, with defaults.
 	Workload string `json:"workload"`
 	Spec     Spec   `json:"spec"`
 	// Manifests are the applied manifests, with defaults filled in.
 	Manifests *Manifests `json:"manifests,omitempty"`
-	// Version is the build that evaluated the run, WorkerVersion the workers' when it is another, or theirs
-	// when they have several.
+	// Version is the build that evaluated the run. WorkerVersion is the build of the workers if it differs, or their
+	// builds if there are several.
 	Version       string   `json:"version"`
 	WorkerVersion string   `json:"workerVersion,omitempty"`
 	Machine       *Machine `json:"machine,omitempty"`
-	// Execution identifies the measured execution of the run, and its time; omitted from simulated results.
+	// Execution identifies the execution of the run that was measured, with its times; omitted from simulated results.
 	Execution *Execution `json:"execution,omitempty"`
 
 	Verdict v1alpha1.Verdict `json:"verdict"`
-	// Reasons say why the verdict is not Passed, the weightiest first.
+	// Reasons explain why the verdict is not Passed, the most important first.
 	Reasons []Reason `json:"reasons,omitempty"`
-	// Evidence lists the items that the run had to show before it could pass: see EvidenceItems.
+	// Evidence lists the observations that a run needs to pass: see EvidenceItems.
 	Evidence []Evidence `json:"evidence,omitempty"`
 
 	Summary      Summary       `json:"summary"`
@@ -77,14 +76,15 @@ type Document struct {
 	Transactions []Transaction `json:"transactions"`
 	Links        []Link        `json:"links"`
 	Nodes        []Node        `json:"nodes"`
-	// Pods describes the pods of the database and of the load generators as they ran, on a cluster.
+	// Pods describes how the pods of the database and of the load generators ran, on a cluster.
 	Pods []Pods `json:"pods,omitempty"`
-	// Process is set when one process ran all nodes and load generators. Nodes then have no separate CPU time and memory.
+	// Process is set if one process ran all nodes and load generators. Nodes then have no CPU time and memory of their
+	// own.
 	Process *Process `json:"process,omitempty"`
-	// Uncounted lists nodes that stopped, or started again, during the measurement. Their earlier work is not counted.
-	// Bytes, CPU time and cost of the summary, and the bytes of links, are therefore lower bounds.
+	// Uncounted lists nodes that stopped or restarted during the measurement, so that their earlier work is not counted.
+	// The bytes, CPU time and cost of the summary, and the bytes of links, are therefore lower bounds.
 	Uncounted []string `json:"uncounted,omitempty"`
-	// Witnesses are the observers that counted the bytes between nodes where a service mesh carried them; the nodes are
+	// Witnesses are the observers that counted the bytes between nodes if a service mesh carried them; the nodes are
 	// first.
 	Witnesses []Witness `json:"witnesses,omitempty"`
 	// Notes explain the figures without changing the verdict.
@@ -92,77 +92,79 @@ type Document struct {
 	Workers  []WorkerShare `json:"workers"`
 	Timeline []Tick        `json:"timeline"`
 	Faults   []Fault       `json:"faults"`
-	// Deviations are the first 100 actions on nodes and links that were not planned in Faults.
+	// Deviations are the first 100 actions on nodes and links that Faults does not plan.
 	Deviations []Deviation `json:"deviations,omitempty"`
-	// FastLinks are the first 100 times at which links were faster than declared without a fault that changes them.
+	// FastLinks are the first 100 periods in which a link was faster than declared without a fault that changes it.
 	FastLinks []FastLink `json:"fastLinks,omitempty"`
-	// FunctionalTests are tests that the database passed before the run.
+	// FunctionalTests lists the tests that the database passed before the run.
 	FunctionalTests []FunctionalTest `json:"functionalTests,omitempty"`
-	// EmulationGaps are times at which the emulated network was not as declared. EmulationGapSeconds counts the seconds of
-	// the timeline that the gaps touch; objectives omit these seconds.
+	// EmulationGaps are the times at which the emulated network was not as declared. EmulationGapSeconds is the number of
+	// seconds of the timeline that overlap a gap; objectives omit these seconds.
 	EmulationGaps       []Gap            `json:"emulationGaps,omitempty"`
 	EmulationGapSeconds int64            `json:"emulationGapSeconds,omitempty"`
 	Objectives          []Objective      `json:"objectives"`
 	Checks              []workload.Check `json:"checks"`
 	Histograms          Histograms       `json:"histograms"`
-	// Types holds the result of ByType in a document of WithFiguresOnly. It is never written, because Transactions and
+	// Types caches the result of ByType in a document from WithFiguresOnly. It is never written, because Transactions and
 	// Histograms contain the same information.
 	Types []TypeFigures `json:"-"`
-	// seconds is MeasuredSeconds in a document of WithFiguresOnly.
+	// seconds is MeasuredSeconds in a document from WithFiguresOnly, otherwise 0.
 	seconds float64
 }
 
-// FunctionalTest is a test that preceded the run.
+// FunctionalTest is a test that the database passed before the run.
 type FunctionalTest struct {
 	Name v1alpha1.FunctionalTest `json:"name"`
-	// Run is the name of the BenchmarkRun that played it, and Committed how many transactions that has committed.
+	// Run is the name of the BenchmarkRun that executed the test, and Committed the number of transactions that it
+	// committed.
 	Run       string `json:"run"`
 	Committed int64  `json:"committed"`
 }
 
-// Target is a database that geobench has not deployed.
+// Target describes a database other than Geobench's own.
 type Target struct {
-	// Promises is the isolation level that it promises of histories; empty for none.
+	// Promises is the isolation level that the target promises for histories; empty if it promises none.
 	Promises string `json:"promises,omitempty"`
-	// ConnectionsPerRegion is the number of transactions that the clients of a region run at the same time. Other
-	// transactions wait, and their wait is part of their latency. It is 0 if nothing bounds the number.
+	// ConnectionsPerRegion is the maximum number of transactions that the clients of a region execute at the same time.
+	// Further transactions queue, and the wait is part of their latency. 0 means no limit.
 	ConnectionsPerRegion int `json:"connectionsPerRegion,omitempty"`
-	// Server is the name and version that the database reports. Isolation is the database's own word for the level of all
-	// transactions. Both are empty if the database does not report them.
+	// Server is the name and version that the database reports. Isolation is the database's name for the isolation level
+	// of all transactions. Both are empty if the database does not report them.
 	Server    string `json:"server,omitempty"`
 	Isolation string `json:"isolation,omitempty"`
-	// Form says that transactions are SQL of their workload's own, and whether its tables have foreign keys; empty where
-	// they are procedures.
+	// Form is set if the workload provides its own SQL transactions, and states whether its tables have foreign keys. It
+	// is empty if transactions are procedures.
 	Form string `json:"form,omitempty"`
-	// Messages says which statements clients send in one message, followed by a single wait: whether BEGIN goes with the
-	// first statement, and whether writes and COMMIT go with others. It is empty if unknown.
+	// Messages describes which statements clients send together in one message: whether BEGIN goes with the first
+	// statement, and whether writes and COMMIT go with others. It is empty if unknown.
 	Messages string `json:"messages,omitempty"`
-	// Placement says where rows are. With Homes, they are in their home regions. With Ownership, the database places them
-	// anywhere; a home then says which clients work on a row, and a multi-home transaction uses rows of several owners. It
-	// is empty if unknown.
+	// Placement describes where rows are stored. With Homes, they are in their home regions. With Ownership, the database
+	// places them anywhere; a home then only determines which clients use a row, and a multi-home transaction uses rows
+	// of several owners. It is empty if unknown.
 	Placement string `json:"placement,omitempty"`
-	// Leader is the region whose clients talk to the leading server when the run starts; empty if no server leads.
+	// Leader is the region whose clients are connected to the leading server when the run starts; empty if no server
+	// leads.
 	Leader string `json:"leader,omitempty"`
-	// Elections is the number of leader elections since the start, and LeaderAtEnd the region of the last leader, as far
-	// as known. If there were elections, the figures of regions cover both leaders.
+	// Elections is the number of leader elections since the start, and LeaderAtEnd the region of the last known leader.
+	// After an election, the figures of regions cover several leaders.
 	Elections   int64  `json:"elections,omitempty"`
 	LeaderAtEnd string `json:"leaderAtEnd,omitempty"`
-	// Servers are the database's servers before the clients connected; ServersAfter are the servers after the audit of the
+	// Servers lists the database's servers before the clients connected; ServersAfter lists them after the audit of the
 	// rows. Both are omitted if the database does not report them.
 	Servers      []Server `json:"servers,omitempty"`
 	ServersAfter []Server `json:"serversAfter,omitempty"`
-	// Endpoints are the servers that the clients of each region talk to.
+	// Endpoints holds the server that the clients of each region connect to.
 	Endpoints []TargetEndpoint `json:"endpoints,omitempty"`
 }
 
-// TargetEndpoint is the server that the clients of a region talk to.
+// TargetEndpoint is the server that the clients of a region connect to.
 type TargetEndpoint struct {
 	Region string `json:"region"`
-	// RTTMicroseconds is the median round trip of a question that needs no work, measured before the run.
+	// RTTMicroseconds is the median round trip of a request without any work, measured before the run.
 	RTTMicroseconds int64 `json:"rttMicroseconds"`
 }
 
-// String says it in words.
+// String describes the target in words.
 func (t *Target) String() string {
 	s := "promises " + cmp.Or(t.Promises, "nothing of histories")
 	if t.Isolation != "" {
@@ -183,7 +185,7 @@ func (t *Target) String() string {
 	return s
 }
 
-// Where returns the server's own name, and its distance from each region; empty if unknown.
+// Where returns the server's name, its round trips from each region, and its leader; empty if unknown.
 func (t *Target) Where() string {
 	s := t.Server
 	for i, e := range t.Endpoints {
@@ -196,6 +198,7 @@ func (t *Target) Where() string {
 	if t.Leader != "" {
 		s += "; led from " + t.Leader
 	}
+	// After elections, the leader may be at a server that no region's clients use.
 	place := cmp.Or(t.LeaderAtEnd, "no region with clients")
 	switch {
 	case t.Elections == 1:
@@ -206,11 +209,11 @@ func (t *Target) Where() string {
 	return s
 }
 
-// Spec repeats the configuration from the manifest, and its fingerprints for comparisons.
+// Spec is the configuration from the manifest, with hashes of its parts for comparisons.
 type Spec struct {
 	Workload v1alpha1.Workload `json:"workload"`
 	Load     v1alpha1.Load     `json:"load"`
-	// The hashes are the first 12 hexadecimal digits of SHA-256 over the canonical JSON.
+	// The hashes are the first 12 hexadecimal digits of the SHA-256 of the JSON form.
 	WorkloadHash string `json:"workloadHash"`
 	LoadHash     string `json:"loadHash"`
 	TopologyHash string `json:"topologyHash,omitempty"`
@@ -225,25 +228,26 @@ func (d *Document) LeastFigures() string {
 	return fmt.Sprintf("What %s had sent and used before they ended is not known: these figures are the least that there was.", strings.Join(d.Uncounted, ", "))
 }
 
-// Manifests are the specs of the objects that a run consists of.
+// Manifests are the specs of the objects that define a run.
 type Manifests struct {
 	Run      *v1alpha1.BenchmarkRunSpec   `json:"benchmarkRun,omitempty"`
 	Database *v1alpha1.GeoDatabaseSpec    `json:"geoDatabase,omitempty"`
 	Network  *v1alpha1.NetworkProfileSpec `json:"networkProfile,omitempty"`
-	// ConfigMaps are the digests of the ConfigMaps that pods of the database mount, by their names, on a cluster.
+	// ConfigMaps holds the digest of each ConfigMap that pods of the database mount, by name, on a cluster.
 	ConfigMaps map[string]string `json:"configMaps,omitempty"`
 }
 
-// MeasuredDigest stands for what runs of these manifests measure: it is equal for equal specs, whatever their database
-// is called, and whatever they have for the fields of a run that can change.
+// MeasuredDigest returns a digest of everything that a run of these manifests measures. Equal specs have equal digests,
+// regardless of the name of the database and of the fields of a run that may change.
 func (m *Manifests) MeasuredDigest() (string, error) {
 	run := m.Run.Fixed()
+	// The database's spec is part of the digest; its name has no effect on figures.
 	run.DatabaseRef = v1alpha1.LocalReference{}
 	text, err := json.Marshal(Manifests{Run: run, Database: m.Database, Network: m.Network})
 	return identity.Digest(text), err
 }
 
-// Machine describes the machine that evaluated a run that is not simulated.
+// Machine describes the machine that evaluated the run; simulated runs have none.
 type Machine struct {
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
@@ -256,38 +260,40 @@ func ThisMachine() *Machine {
 	return &Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
 }
 
-// Reason is a cause of a verdict: a CamelCase word, and a sentence with the numbers.
+// Reason is a reason for a verdict: a CamelCase identifier, and a sentence with the figures.
 type Reason struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Summary is the gist of a run.
+// Summary holds the main figures of a run.
 type Summary struct {
 	Counts
-	// CarriedIn transactions were due before a window and committed in it; throughput includes them.
+	// CarriedIn counts transactions that were due before a window and committed in it; throughput includes them.
 	CarriedIn           int64 `json:"carriedIn"`
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// OfferedPerSecond is the transactions that were due per second, sent or not; only in an open loop.
+	// OfferedPerSecond is the number of transactions that were due per second, whether sent or not; only for an open
+	// loop.
 	OfferedPerSecond    int64   `json:"offeredPerSecond,omitempty"`
 	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
-	// ServiceTimeMicroseconds counts from when a transaction was sent; only in an open loop, where it differs.
+	// ServiceTimeMicroseconds measures from the time at which a transaction was sent; only for an open loop, where this
+	// differs from the time at which it was due.
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
 	Unanswered
-	// Discarded transactions waited in the queue of an open loop when a warm-up ended. Late outcomes arrived after their
-	// client had given up, at any time.
+	// Discarded counts transactions that were in the queue of an open loop when a warm-up ended. Late counts outcomes
+	// that arrived after the client had given up, at any time.
 	Discarded int64    `json:"discarded"`
 	Late      int64    `json:"late"`
 	Realised  Realised `json:"realised"`
-	// TpmC is TPC-C's throughput: new orders that were due and committed in the windows, per minute (clause 5.4.2).
-	// Left out of other workloads.
+	// TpmC is the throughput as defined by TPC-C: new orders that were due and committed in the windows, per minute
+	// (clause 5.4.2). Omitted for other workloads.
 	TpmC *int64 `json:"tpmC,omitempty"`
 	TPCC *TPCC  `json:"tpcc,omitempty"`
 
-	// CPUMicrosecondsPerTransaction is the CPU time of all nodes and load generators per committed transaction. This field
-	// and the next three are omitted when they are 0, for example because they are unknown: see Document.Target.
+	// CPUMicrosecondsPerTransaction is the CPU time of all nodes and load generators per committed transaction. This
+	// field and the next three are omitted if they are 0, for example because they are unknown: see Document.Target.
 	CPUMicrosecondsPerTransaction  int64 `json:"cpuMicrosecondsPerTransaction,omitzero"`
 	BytesPerTransaction            int64 `json:"bytesPerTransaction,omitzero"`
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction,omitzero"`
@@ -296,25 +302,25 @@ type Summary struct {
 	Wire *Wire `json:"wire,omitempty"`
 }
 
-// Wire is the number of bytes sent for each committed transaction, as network cards count them. It covers messages
-// between nodes, inside a region and between regions, messages of clients and their answers, and the headers below.
-// SmallBank on Detock uses the same count (section 4.3). A database in one process, or in the simulator, knows frames,
-// not packets: each frame is assumed to be sent alone.
+// Wire is the number of bytes sent per committed transaction, as network cards count them. It covers messages between
+// nodes (within and between regions), messages of clients and their answers, and packet headers. SmallBank on Detock
+// counts in the same way (section 4.3). An in-process or simulated database knows frames but not packets; each frame
+// counts as sent alone.
 type Wire struct {
-	// BytesPerTransaction is the sum of the next four.
+	// BytesPerTransaction is the sum of the next four fields.
 	BytesPerTransaction int64 `json:"bytesPerTransaction"`
-	// MessageBytesPerTransaction are those between nodes: Summary.BytesPerTransaction.
+	// MessageBytesPerTransaction counts the messages between nodes: Summary.BytesPerTransaction.
 	MessageBytesPerTransaction int64 `json:"messageBytesPerTransaction"`
-	// RequestBytesPerTransaction come from clients, AnswerBytesPerTransaction go to them.
+	// RequestBytesPerTransaction counts messages from clients, and AnswerBytesPerTransaction messages to clients.
 	RequestBytesPerTransaction int64 `json:"requestBytesPerTransaction"`
 	AnswerBytesPerTransaction  int64 `json:"answerBytesPerTransaction"`
-	// HeaderBytesPerTransaction are Ethernet's, IP's and TCP's, geo.HeaderBytes for each segment.
+	// HeaderBytesPerTransaction counts the Ethernet, IP and TCP headers: geo.HeaderBytes for each segment.
 	HeaderBytesPerTransaction int64 `json:"headerBytesPerTransaction"`
-	// SentBytesPerTransaction is what nodes alone send: all but requests and their headers.
+	// SentBytesPerTransaction counts only bytes that nodes send: all but requests and their headers.
 	SentBytesPerTransaction int64 `json:"sentBytesPerTransaction"`
-	// CostPerHour is the cost of the machines and of all messages of the nodes, to any destination. Each region's messages
-	// have the average price from that region to other regions, as in SmallBank on Detock (section 4.3). Cost charges only
-	// messages that leave a region.
+	// CostPerHour is the cost of the machines and of all messages that nodes send, to any destination. The messages of a
+	// region are charged the average price from this region to the others, as in SmallBank on Detock (section 4.3). Cost,
+	// in contrast, charges only messages that leave a region.
 	CostPerHour Micros `json:"costPerHour"`
 }
 
@@ -324,15 +330,15 @@ type Cost struct {
 	PerMillionTransactions         Micros `json:"perMillionTransactions"`
 	MachinesPerMillionTransactions Micros `json:"machinesPerMillionTransactions"`
 	TransferPerMillionTransactions Micros `json:"transferPerMillionTransactions"`
-	// Instance, PriceSource and PriceDate say how it was reckoned.
+	// Instance, PriceSource and PriceDate identify the prices on which the cost is based.
 	Instance    string `json:"instance"`
 	PriceSource string `json:"priceSource"`
 	PriceDate   string `json:"priceDate"`
 }
 
-// Repetition is a measured window, or the median of all windows.
+// Repetition holds the figures of a measured window, or the median of all windows.
 type Repetition struct {
-	// Index counts from 1; 0 for the median, which is taken figure by figure.
+	// Index counts from 1. It is 0 for the median, whose figures may each come from a different window.
 	Index int `json:"index,omitempty"`
 	Counts
 	CarriedIn           int64    `json:"carriedIn"`
@@ -341,7 +347,7 @@ type Repetition struct {
 	AbortPPM            int64    `json:"abortPPM"`
 	Attempts            Attempts `json:"attempts"`
 	// Regions holds the figures of each region's clients in this window. It is omitted from the median, and if there is
-	// only one window, which Document.Regions describes.
+	// only one window; Document.Regions then has these figures.
 	Regions []RepetitionRegion `json:"regions,omitempty"`
 }
 
@@ -364,28 +370,28 @@ type Region struct {
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
 	Unanswered
-	// Growing reports whether the clients of an open loop had significantly more transactions in flight when the windows
-	// closed than when they opened. The database did not serve the rate. All percentiles are lower bounds.
+	// Growing is set if the clients of an open loop had significantly more transactions in flight when the windows closed
+	// than when they opened. The database then did not keep up with the rate, and all percentiles are lower bounds.
 	Growing bool `json:"growing,omitempty"`
-	// Faults are what each fault of Document.Faults did to the region's clients, in the same order.
+	// Faults holds the effect of each fault of Document.Faults on the region's clients, in the same order.
 	Faults []FaultEffect `json:"faults,omitempty"`
 }
 
 // FaultEffect describes how a fault affected the clients of one region.
 type FaultEffect struct {
-	// Name of the fault.
+	// Name is the name of the fault.
 	Name string `json:"name"`
-	// Availability is nil where Fault.Availability is, and if the region's clients committed nothing before the fault.
+	// Availability is nil if Fault.Availability is nil, or if the region's clients committed nothing before the fault.
 	Availability *Availability `json:"availability,omitempty"`
 }
 
-// Transaction holds the figures of the clients of one region for one type and class.
+// Transaction holds the figures for one type and class of transactions of one region's clients.
 type Transaction struct {
 	Type   string `json:"type"`
 	Class  string `json:"class"`
 	Region string `json:"region"`
-	// Outcomes of the transactions that were due and ended in the measured windows, and of the attempts that ended in
-	// them.
+	// Outcomes counts the transactions that were due and ended in the measured windows. Attempts counts the attempts that
+	// ended in the windows.
 	Outcomes
 	Attempts Outcomes `json:"attempts"`
 
@@ -393,32 +399,33 @@ type Transaction struct {
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
 }
 
-// RTT is a measured round trip in microseconds.
+// RTT holds percentiles of a measured round trip in microseconds.
 type RTT struct {
 	P50 int64 `json:"p50"`
 	P99 int64 `json:"p99"`
 }
 
-// Link is a direction between two regions, with its declared properties and the measurements by the nodes of From.
+// Link is one direction between two regions, with its declared properties and the measurements of the nodes in From.
 type Link struct {
 	From                    string `json:"from"`
 	To                      string `json:"to"`
 	DeclaredRTTMicroseconds int64  `json:"declaredRTTMicroseconds"`
-	// MeasuredRTTMicroseconds was measured before the load began; LoadedRTTMicroseconds at its end, queueing included.
+	// MeasuredRTTMicroseconds was measured before the load started, and LoadedRTTMicroseconds, which includes queueing,
+	// at the end of the load.
 	MeasuredRTTMicroseconds RTT   `json:"measuredRTTMicroseconds"`
 	Samples                 int64 `json:"samples"`
 	// ToleranceMicroseconds is the allowed difference between the measured and the declared median: see
 	// geo.Topology.RTTTolerance.
 	ToleranceMicroseconds int64 `json:"toleranceMicroseconds"`
 	LoadedRTTMicroseconds *RTT  `json:"loadedRTTMicroseconds,omitempty"`
-	// Probes is the number of packets that probes sent over the link during the run, and LostProbes the number without a
-	// reply; omitted if no probe measures the link.
+	// Probes is the number of packets that probes sent over the link during the run, and LostProbes the number of packets
+	// without a reply. Both are omitted if no probe measures the link.
 	Probes     int64 `json:"probes,omitzero"`
 	LostProbes int64 `json:"lostProbes,omitzero"`
 	// Mesh is the delay that a service mesh adds to the link, measured before the load started. It is omitted if
 	// spec.network.mesh names no mesh.
 	Mesh *v1alpha1.MeshLink `json:"mesh,omitempty"`
-	// Bytes and Messages sent during the run.
+	// Bytes and Messages count the traffic during the run.
 	Bytes    int64 `json:"bytes"`
 	Messages int64 `json:"messages"`
 	// Segments is the number of TCP segments of these messages: see geo.Traffic. It is omitted if segments are not
@@ -426,30 +433,31 @@ type Link struct {
 	Segments int64 `json:"segments,omitzero"`
 }
 
-// Node is one node of the database, with its resource usage during the run and the data that it holds.
+// Node is a node of the database, with its resource usage during the run and the amount of its data.
 type Node struct {
 	Name string `json:"name"`
-	// CPUMilliseconds and its rounding CPUSeconds are the node's CPU time, or that of the process if several nodes share
-	// one process.
+	// CPUMilliseconds is the CPU time of the node, or of the process if several nodes share one. CPUSeconds is the same
+	// time, rounded.
 	CPUSeconds      int64 `json:"cpuSeconds"`
 	CPUMilliseconds int64 `json:"cpuMilliseconds"`
 	PeakMemoryBytes int64 `json:"peakMemoryBytes"`
 	DataBytes       int64 `json:"dataBytes"`
 	Rows            int64 `json:"rows"`
 	Operations      int64 `json:"operations"`
-	// Counters are the growth of the engine's counters during the run, and Gauges its gauges at the end of the run: see
-	// protocol.Figure. Documents of earlier versions have gauges among the counters, less their values before the run.
+	// Counters is the growth of the engine's counters during the run. Gauges holds the engine's gauges at the end of the
+	// run: see protocol.Figure. Documents of earlier versions have gauges among the counters, less their values before
+	// the run.
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Gauges   map[string]int64 `json:"gauges,omitempty"`
 	// LateMicroseconds is the lateness of the node's process in the measured windows, less the CPU time that the process
 	// used. SidecarLateMicroseconds is the lateness of the sidecar of its pod. They are nil if not measured.
 	LateMicroseconds        *Lateness `json:"lateMicroseconds,omitempty"`
 	SidecarLateMicroseconds *Lateness `json:"sidecarLateMicroseconds,omitempty"`
-	// QuotaPeriods is the number of CPU quota periods in which its container ran, and ThrottledPeriods the number in which
-	// the container was throttled.
+	// QuotaPeriods is the number of CPU quota periods in which the node's container ran, and ThrottledPeriods the number
+	// of periods in which it was throttled.
 	QuotaPeriods     int64 `json:"quotaPeriods,omitzero"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitzero"`
-	// Clock is the largest measured offset of its clock from the operator's; nil if not measured.
+	// Clock is the largest measured offset of the node's clock from the operator's clock; nil if not measured.
 	Clock *NodeClock `json:"clock,omitempty"`
 }
 
@@ -459,7 +467,7 @@ type Process struct {
 	PeakMemoryBytes int64 `json:"peakMemoryBytes"`
 }
 
-// WorkerShare is a load generator, with the share of its CPU allowance that it used while measuring.
+// WorkerShare describes a load generator, with the share of its CPU allowance that it used while measuring.
 type WorkerShare struct {
 	Region            string `json:"region"`
 	Index             int    `json:"index"`
@@ -467,13 +475,14 @@ type WorkerShare struct {
 	CPUSharePPM       *int64 `json:"cpuSharePPM,omitempty"`
 	AllowanceMilliCPU int64  `json:"allowanceMilliCPU,omitempty"`
 	PeakMemoryBytes   int64  `json:"peakMemoryBytes,omitempty"`
-	// LateMicroseconds is the lateness of its process for due work; nil if unknown.
+	// LateMicroseconds is the lateness of the worker's process for scheduled work; nil if unknown.
 	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
-	// NodeRTTMicroseconds is the round trip between its clients and the most distant node of their region, without
-	// emulated delays. It is part of all latencies. It is 0 if unknown.
+	// NodeRTTMicroseconds is the round trip between the worker's clients and the most distant node of their region,
+	// without emulated delays. It is part of every latency. It is 0 if unknown.
 	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitzero"`
-	// ClockAheadMicroseconds is the largest measured offset of its clock from the operator's clock, with an error of at
-	// most ClockWithinMicroseconds. A negative offset means that the clock lags. It is nil if both use the same clock.
+	// ClockAheadMicroseconds is the largest measured offset of the worker's clock from the operator's clock, with an
+	// error of at most ClockWithinMicroseconds. A negative offset means that the worker's clock lags. It is nil if both
+	// use the same clock.
 	ClockAheadMicroseconds  *int64 `json:"clockAheadMicroseconds,omitempty"`
 	ClockWithinMicroseconds *int64 `json:"clockWithinMicroseconds,omitempty"`
 }
@@ -484,78 +493,78 @@ type Tick struct {
 	// Repetition counts from 1; omitted if there is only one repetition.
 	Repetition int `json:"repetition,omitempty"`
 	Second     int `json:"second"`
-	// Seconds is the length of the tick; omitted from ticks of one second. Long results have longer ticks: see
-	// Document.Fit.
+	// Seconds is the length of the tick; omitted if it is one second. Long results have longer ticks: see Document.Fit.
 	Seconds   int   `json:"seconds,omitempty"`
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted,omitempty"`
 	Failed    int64 `json:"failed,omitempty"`
-	// Attempts that ended in this second.
+	// Attempts counts the attempts that ended in this second.
 	Attempts int64 `json:"attempts,omitempty"`
-	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or
-	// the time of the clients that took part, in milliseconds.
+	// Offered is the load of this second if spec.load has a curve. In an open loop, it is the number of transactions that
+	// were due; in a closed loop, it is the total time of the active clients in milliseconds.
 	Offered int64             `json:"offered,omitempty"`
 	P50     v1alpha1.Quantile `json:"p50"`
 	P99     v1alpha1.Quantile `json:"p99"`
-	// Regions are the committed transactions of each, in the order of Document.Regions.
+	// Regions holds the committed transactions of each region, in the order of Document.Regions.
 	Regions []int64 `json:"regions"`
-	// Tenths split the second, in runs with faults. Faults names the faults that may have had an effect in this second.
+	// Tenths splits the second into tenths, in runs with faults. Faults lists the faults that may have affected this
+	// second.
 	Tenths *Tenths  `json:"tenths,omitempty"`
 	Faults []string `json:"faults,omitempty"`
-	// Gap: the emulated network was not as it should be, so that objectives leave this second out.
+	// Gap is set if the emulated network was not as declared; objectives then omit this second.
 	Gap bool `json:"gap,omitempty"`
 }
 
-// Objective is a bound and whether it holds.
+// Objective is an objective with its measured value and whether it holds.
 type Objective struct {
 	Name string `json:"name"`
-	// Measured is for people; Value is in microseconds for latencies, per second for throughput, parts per million
-	// for aborts.
+	// Measured is the value as text. Value is in microseconds for latencies, per second for throughput, and in parts per
+	// million for aborts.
 	Measured string            `json:"measured"`
 	Value    v1alpha1.Quantile `json:"value"`
-	// Samples is the number of transactions that a percentile is of.
+	// Samples is the number of transactions from which a percentile was computed.
 	Samples int64 `json:"samples,omitempty"`
 	Holds   bool  `json:"holds"`
-	// Undecided is the reason why it is unknown whether the objective holds; empty if it is known.
+	// Undecided explains why it is unknown whether the objective holds; empty if it is known.
 	Undecided string `json:"undecided,omitempty"`
 
-	// FewSamples says that it is undecided since there are too few samples.
+	// FewSamples is set if the objective is undecided because there are too few samples.
 	FewSamples bool `json:"-"`
 }
 
-// Histograms hold the full distributions of the latencies, repetitions merged.
+// Histograms holds the full latency distributions, merged over all repetitions.
 type Histograms struct {
-	// Encoding is hdr-v2-deflate-base64; values are microseconds.
+	// Encoding is HistogramEncoding. Values are in microseconds.
 	Encoding string `json:"encoding"`
-	// Estimator names the estimation method of percentiles: see the constant. It is empty in results of versions whose
-	// percentiles cover only committed transactions.
+	// Estimator names the method that estimates percentiles: see the constant. It is empty in results of earlier
+	// versions, whose percentiles cover only committed transactions.
 	Estimator string `json:"estimator,omitempty"`
-	// Rounded reports whether the values of the histograms, or the percentiles of single repetitions, are accurate only to
-	// 3.2%. Rounding makes the result fit into a ConfigMap.
+	// Rounded is set if the histograms, or the percentiles of single repetitions, are accurate only to 3.2%, so that the
+	// result fits into a ConfigMap.
 	Rounded bool              `json:"rounded,omitempty"`
 	Series  []HistogramSeries `json:"series"`
 }
 
-// HistogramEncoding is the format of Histograms.
+// HistogramEncoding is the format of histograms: HdrHistogram V2, deflated, in base64.
 const HistogramEncoding = "hdr-v2-deflate-base64"
 
-// HistogramSeries is the distribution of one type, class and region.
+// HistogramSeries is the latency distribution of one type, class and region.
 type HistogramSeries struct {
 	Type   string `json:"type"`
 	Class  string `json:"class"`
 	Region string `json:"region"`
 	// Histogram holds the latencies of committed transactions.
 	Histogram string `json:"histogram"`
-	// Unfinished holds the waiting times of the transactions in flight when their window closed.
+	// Unfinished holds the waiting times of the transactions that were in flight when their window closed.
 	Unfinished string `json:"unfinished,omitempty"`
-	// Never is the number of transactions that rank above all others, and NeverMicroseconds the time that they waited.
-	// LongestMicroseconds is the longest wait of a transaction that was not observed: see Latency.
+	// Never is the number of transactions that rank above all others, and NeverMicroseconds their total waiting time.
+	// LongestMicroseconds is the longest wait of a transaction without an observed latency: see Latency.
 	Never               int64 `json:"never,omitempty"`
 	NeverMicroseconds   int64 `json:"neverMicroseconds,omitempty"`
 	LongestMicroseconds int64 `json:"longestMicroseconds,omitempty"`
-	// Growing says that the backlog of the region grew while it was measured: see Region.Growing.
+	// Growing is set if the backlog of the region grew during the measurement: see Region.Growing.
 	Growing bool `json:"growing,omitempty"`
-	// SumMicroseconds and MaxMicroseconds are of the committed transactions.
+	// SumMicroseconds and MaxMicroseconds are the sum and maximum of the latencies of committed transactions.
 	SumMicroseconds int64 `json:"sumMicroseconds,omitempty"`
 	MaxMicroseconds int64 `json:"maxMicroseconds,omitempty"`
 }
@@ -590,11 +599,12 @@ func Read(path string) (*Document, error) {
 	return d, nil
 }
 
-// ErrNoResult reports that the input is another kind of document.
+// ErrNoResult is returned for input that is not a result document.
 var ErrNoResult = errors.New("it is no result")
 
-// Parse reads a document from JSON. Fields that this version does not know are ignored.
+// Parse decodes a document from JSON. It ignores unknown fields.
 func Parse(b []byte) (*Document, error) {
+	// Kind is checked first: with another kind of document, errors about single fields would mislead.
 	var head struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
@@ -616,7 +626,7 @@ func Parse(b []byte) (*Document, error) {
 	return d, nil
 }
 
-// RunSummary is the summary as a BenchmarkRun's status has it.
+// RunSummary returns the summary in the form of a BenchmarkRun's status.
 func (d *Document) RunSummary() *v1alpha1.RunSummary {
 	s := &d.Summary
 	return &v1alpha1.RunSummary{
@@ -627,7 +637,7 @@ func (d *Document) RunSummary() *v1alpha1.RunSummary {
 	}
 }
 
-// RunRegions are the regions as a BenchmarkRun's status has them.
+// RunRegions returns the regions in the form of a BenchmarkRun's status.
 func (d *Document) RunRegions() []v1alpha1.RunRegionStatus {
 	var out []v1alpha1.RunRegionStatus
 	for _, r := range d.Regions {
@@ -639,7 +649,7 @@ func (d *Document) RunRegions() []v1alpha1.RunRegionStatus {
 	return out
 }
 
-// RunObjectives are the objectives as a BenchmarkRun's status has them.
+// RunObjectives returns the objectives in the form of a BenchmarkRun's status.
 func (d *Document) RunObjectives() []v1alpha1.ObjectiveStatus {
 	var out []v1alpha1.ObjectiveStatus
 	for _, o := range d.Objectives {
@@ -648,7 +658,7 @@ func (d *Document) RunObjectives() []v1alpha1.ObjectiveStatus {
 	return out
 }
 
-// RunChecks are the checks as a BenchmarkRun's status has them.
+// RunChecks returns the checks in the form of a BenchmarkRun's status.
 func (d *Document) RunChecks() []v1alpha1.CheckStatus {
 	var out []v1alpha1.CheckStatus
 	for _, c := range d.Checks {
@@ -657,7 +667,7 @@ func (d *Document) RunChecks() []v1alpha1.CheckStatus {
 	return out
 }
 
-// RunRepetition is the repetition as a BenchmarkRun's status has it, but for its start.
+// RunRepetition returns the repetition in the form of a BenchmarkRun's status, without its start time.
 func (r *Repetition) RunRepetition() v1alpha1.RepetitionStatus {
 	return v1alpha1.RepetitionStatus{
 		Index: int32(r.Index), Committed: r.Committed, Aborted: r.Aborted, ThroughputPerSecond: r.ThroughputPerSecond,

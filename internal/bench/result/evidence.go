@@ -10,33 +10,33 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Evidence is an observation that a run must show before it passes. The absence of complaints does not suffice: each
-// item needs a witness that has observed it.
+// Evidence is an observation that a run must show to pass. The absence of complaints is not enough: a witness must have
+// observed each item.
 type Evidence struct {
-	// Name of the item: see EvidenceItems.
+	// Name is the name of the item: see EvidenceItems.
 	Name  string        `json:"name"`
 	State EvidenceState `json:"state"`
-	// Witness names the component that observed the item, and Figure its observation.
+	// Witness names the component that observed the item. Figure is the observation, or why there is none.
 	Witness string `json:"witness,omitempty"`
 	Figure  string `json:"figure"`
 }
 
-// EvidenceState says whether an item was observed.
+// EvidenceState is the state of an item of evidence.
 type EvidenceState string
 
 const (
-	// EvidenceShown: the witness observed that the rule holds.
+	// EvidenceShown means that the witness observed that the rule holds.
 	EvidenceShown EvidenceState = "Shown"
-	// EvidenceContradicted: the witness observed a violation, which a reason of the verdict describes.
+	// EvidenceContradicted means that the witness observed a violation; a reason of the verdict describes it.
 	EvidenceContradicted EvidenceState = "Contradicted"
-	// EvidenceMissing: no witness observed the item. The run is Invalid.
+	// EvidenceMissing means that no witness observed the item. The run is Invalid.
 	EvidenceMissing EvidenceState = "Missing"
-	// EvidenceNotWitnessed: no witness can observe the item for this kind of manifest, for example the nodes of a database
-	// that runs elsewhere.
+	// EvidenceNotWitnessed means that no witness can observe the item for this kind of manifest, for example the nodes of
+	// a database that runs elsewhere.
 	EvidenceNotWitnessed EvidenceState = "NotWitnessed"
 )
 
-// ReasonEvidenceMissing says that an item of evidence is missing.
+// ReasonEvidenceMissing is the reason if an item of evidence is missing.
 const ReasonEvidenceMissing = "EvidenceMissing"
 
 // EvidenceItem is a row of the table of evidence.
@@ -44,14 +44,14 @@ type EvidenceItem struct {
 	Name string
 	// Rule is the condition that must have been observed.
 	Rule string
-	// Reasons of a verdict that contradict it.
+	// Reasons are the reasons of a verdict that contradict the item.
 	Reasons []string
 
 	observe func(d *Document, in *Inputs, r *Report) Evidence
 }
 
-// EvidenceItems is the table of evidence, in the order in which results list it: the judge, the document and
-// docs/security.md go by it, and TestEvidence forges each item.
+// EvidenceItems is the table of evidence, in the order of results. The verdict, the document and docs/security.md
+// derive from it, and TestEvidence forges each item.
 var EvidenceItems = []EvidenceItem{
 	{"transactions", "every transaction that was due in a window is in exactly one bin, and the bins of each region add up to what was due",
 		nil, accounted},
@@ -75,11 +75,12 @@ var EvidenceItems = []EvidenceItem{
 		[]string{ReasonResultForged, ReasonSnapshotForged, ReasonManifestEdited}, ofThisExecution},
 }
 
-// fillEvidence lists the evidence of the run. It returns a reason for each missing item.
+// fillEvidence adds the evidence of the run to the document. It returns a reason for each missing item.
 func (d *Document) fillEvidence(in *Inputs, r *Report) (missing []Reason) {
 	for _, item := range EvidenceItems {
 		e := item.observe(d, in, r)
 		e.Name = item.Name
+		// The verdict's reasons outrank the observation: an item with a known violation is never Shown or Missing.
 		if slices.ContainsFunc(d.Reasons, func(x Reason) bool { return slices.Contains(item.Reasons, x.Reason) }) {
 			e.State = EvidenceContradicted
 		}
@@ -91,7 +92,7 @@ func (d *Document) fillEvidence(in *Inputs, r *Report) (missing []Reason) {
 	return missing
 }
 
-// shown, absent and notWitnessed make evidence.
+// shown, absent and notWitnessed return evidence of the respective state. The text is its figure.
 func shown(witness, format string, args ...any) Evidence {
 	return Evidence{State: EvidenceShown, Witness: witness, Figure: fmt.Sprintf(format, args...)}
 }
@@ -104,12 +105,14 @@ func notWitnessed(format string, args ...any) Evidence {
 	return Evidence{State: EvidenceNotWitnessed, Figure: fmt.Sprintf(format, args...)}
 }
 
-// cluster reports whether the run was on a cluster, not simulated or in one process.
+// cluster reports whether the run took place on a cluster, not in a simulator or in a single process.
 func (in *Inputs) cluster() bool { return !in.Simulated && !in.SharedProcess && in.Driver == nil }
 
 func accounted(d *Document, _ *Inputs, _ *Report) Evidence {
 	for i := range d.Regions {
 		r := &d.Regions[i]
+		// Due is counted when a transaction becomes due, the bins when it ends. A difference means that a transaction was
+		// lost or counted twice.
 		if binned := r.Ended() + r.Unfinished + r.Unsent(); r.Due != binned {
 			return absent("%s: %d transactions were due and %d are accounted for: %d committed, %d aborted, %d refused, %d unknown, %d unfinished, %d never sent",
 				r.Name, r.Due, binned, r.Committed, r.Aborted, r.Refused, r.Unknown, r.Unfinished, r.Unsent())
@@ -127,6 +130,7 @@ func measuredThroughout(d *Document, _ *Inputs, r *Report) Evidence {
 			if at < 0 {
 				return absent("nothing tells of window %d in %s", repetition, d.Regions[i].Name)
 			}
+			// A worker that stopped early, or joined late, measured less than the whole window.
 			if w := &r.Windows[at]; w.MeasuredMicroseconds < r.DurationMicroseconds {
 				return absent("clients in %s measured %s of the %s of window %d", w.Region, formatMicroseconds(w.MeasuredMicroseconds), formatMicroseconds(r.DurationMicroseconds), repetition)
 			}
@@ -149,7 +153,7 @@ func loadComplete(d *Document, in *Inputs, r *Report) Evidence {
 	return shown("reports of load generators", "%d load generators, %d clients in each of %d regions", len(r.Workers), in.Load.ClientsPerRegion, len(d.Regions))
 }
 
-// foreign is the evidence of an item that cannot be observed for a database that is not Geobench's own.
+// foreign returns the evidence for an item that cannot be observed because the database is not Geobench's own.
 func foreign(what string) Evidence {
 	return notWitnessed("%s of a database that is not Geobench's own", what)
 }
@@ -167,27 +171,30 @@ func nodesThroughout(_ *Document, in *Inputs, _ *Report) Evidence {
 	}
 	before, after := seen(in.Before), seen(in.After)
 	for n := range before {
+		// A node that a declared fault killed permanently cannot report after the run.
 		if !after[n] && !lostOnPurpose(in, n) {
 			return absent("%s was not seen after the run", n)
 		}
 	}
+	// For a target, Before holds reports of probes, not of the nodes of the topology.
 	if want := in.Topology.Nodes(); in.Target == nil && len(before) != want {
 		return absent("%d of %d nodes were seen before the run", len(before), want)
 	}
+	// Pods come from Kubernetes, a witness that is independent of the nodes' own reports.
 	if in.cluster() && in.Target == nil && !slices.ContainsFunc(in.Pods, func(p Pods) bool { return p.Role == "node" }) {
 		return absent("nothing tells how the pods of the nodes ran")
 	}
 	return shown("nodes, before and after", "%d nodes", len(before))
 }
 
-// hit reports whether a fault of the manifest acted on a node.
+// hit reports whether a fault of the manifest acted on the node.
 func hit(in *Inputs, node string) bool {
 	return slices.ContainsFunc(in.Faults, func(f Fault) bool {
 		return slices.Contains(slices.Concat(f.Targets, f.Lost, f.Restarted, f.Replaced), node)
 	})
 }
 
-// lostOnPurpose reports whether a declared fault stopped a node permanently.
+// lostOnPurpose reports whether a declared fault stopped the node permanently.
 func lostOnPurpose(in *Inputs, node string) bool {
 	return slices.ContainsFunc(in.Faults, func(f Fault) bool { return slices.Contains(f.Lost, node) })
 }
@@ -213,7 +220,7 @@ func cpuHad(d *Document, in *Inputs, r *Report) Evidence {
 			continue
 		}
 		if n.LateMicroseconds == nil {
-			if hit(in, n.Name) { // its process may have ended, or a fault took its CPU all the time
+			if hit(in, n.Name) { // a fault may have stopped its process or taken all of its CPU
 				continue
 			}
 			return absent("nothing tells how late node %s was for what was due", n.Name)
@@ -230,6 +237,7 @@ func clocksWithin(_ *Document, in *Inputs, r *Report) Evidence {
 	case !in.cluster():
 		return shown("one process", "one clock")
 	}
+	// On a cluster, workers start their windows by clocks of different machines.
 	for _, w := range r.Workers {
 		if clockOf(in.Clocks, w.Region, w.Index) == nil {
 			return absent("the clock of worker %d in %s was not measured", w.Index, w.Region)
@@ -244,6 +252,7 @@ func linksMeasured(d *Document, in *Inputs, _ *Report) Evidence {
 	}
 	between, inside := 0, 0
 	for _, l := range d.Links {
+		// Links inside a region are optional evidence: they exist only if the region has several nodes.
 		switch own := l.From == l.To; {
 		case l.Samples > 0 && own:
 			inside++
@@ -251,11 +260,12 @@ func linksMeasured(d *Document, in *Inputs, _ *Report) Evidence {
 			between++
 		case !own:
 			return absent("the link from %s to %s was not measured", l.From, l.To)
-		case in.Target == nil && nodesIn(in, l.From) > 1: // one node has no link to itself
+		case in.Target == nil && nodesIn(in, l.From) > 1: // a single node has no link to itself
 			return absent("the links between the %d nodes in %s were not measured", nodesIn(in, l.From), l.From)
 		}
 	}
 	regions := len(in.Topology.Regions)
+	// Links are directed, so every ordered pair of regions must be present.
 	if want := regions * (regions - 1); between != want {
 		return absent("%d of %d links between regions were measured", between, want)
 	}
@@ -268,7 +278,7 @@ func linksMeasured(d *Document, in *Inputs, _ *Report) Evidence {
 	return shown("the topology", "one region with one node: there is no link to measure")
 }
 
-// nodesIn returns the number of nodes that were seen in a region before the load.
+// nodesIn returns the number of nodes in a region that reported before the load.
 func nodesIn(in *Inputs, region string) (n int) {
 	for i := range in.Before {
 		if id := in.Before[i].ID; id >= 0 && id < in.Topology.Nodes() &&
@@ -284,6 +294,7 @@ func faultsPlayed(d *Document, in *Inputs, _ *Report) Evidence {
 	if in.Manifests != nil && in.Manifests.Run != nil {
 		declared = len(in.Manifests.Run.Faults)
 	}
+	// A fault without a record in the result may never have been injected.
 	if declared != len(d.Faults) {
 		return absent("the manifest declares %d faults and the result tells of %d", declared, len(d.Faults))
 	}
@@ -291,6 +302,7 @@ func faultsPlayed(d *Document, in *Inputs, _ *Report) Evidence {
 }
 
 func rowsAudited(d *Document, in *Inputs, _ *Report) Evidence {
+	// Without manifests, the inputs cannot tell, so the audit is required.
 	asked := in.Manifests == nil || in.Manifests.Run == nil || slices.Contains(in.Manifests.Run.Verify, v1alpha1.VerifyInvariants)
 	switch {
 	case !asked:
@@ -309,6 +321,7 @@ func ofThisExecution(d *Document, in *Inputs, r *Report) Evidence {
 	switch e := in.Execution; {
 	case in.Simulated:
 		return shown("simulator", "seed %d and the manifests give these bytes again", d.Seed)
+	// Without the times of its windows, the result could be from an earlier execution of the same run.
 	case e == nil || len(e.Windows) < r.Repetitions:
 		return absent("the result does not say when its windows were open")
 	case in.cluster() && e.ID == "":
@@ -320,8 +333,8 @@ func ofThisExecution(d *Document, in *Inputs, r *Report) Evidence {
 	}
 }
 
-// tableEvidence adds the evidence to a table: a line for all items, and the items that are not shown; wide has all of
-// them.
+// tableEvidence writes the evidence to a table: a line for all items, and the items that are not shown. If wide is set,
+// it writes every item.
 func (d *Document) tableEvidence(b *strings.Builder, wide bool) {
 	if len(d.Evidence) == 0 {
 		return

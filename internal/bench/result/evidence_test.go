@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// evident adds to inputs what an honest run shows, where a test has nothing to say of it.
+// evident adds the evidence of an honest run to inputs of tests that do not care about it.
 func evident(in Inputs) Inputs {
 	if in.Execution == nil {
 		in.Execution = &Execution{ID: "x"}
@@ -64,7 +64,7 @@ func evident(in Inputs) Inputs {
 	return in
 }
 
-// TestEvidence forges each item of the table: a run that cannot show it is Invalid, and says which item it is.
+// TestEvidence forges each item of the table. A run that cannot show an item must be Invalid and name it.
 func TestEvidence(t *testing.T) {
 	forged := map[string][]func(in *Inputs){
 		"transactions": {
@@ -119,8 +119,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// A database in one region has links between its nodes, or none at all: the absence of links between regions is no
-// evidence about them.
+// TestEvidenceOfOneRegion checks a database in a single region. It has links between its nodes or none at all; missing
+// links between regions are neither evidence nor a contradiction.
 func TestEvidenceOfOneRegion(t *testing.T) {
 	inside := []MeasuredRTT{{From: "a", To: "a", RTT: RTT{400, 500}, Samples: 50}}
 	for name, tc := range map[string]struct {
@@ -147,7 +147,8 @@ func TestEvidenceOfOneRegion(t *testing.T) {
 	}
 }
 
-// Evidence that no witness can observe is shown as such. It is allowed only for a database that is not Geobench's own.
+// TestEvidenceOfOtherDatabases checks that evidence that no witness can observe is marked. It is allowed only for a
+// database other than Geobench's own.
 func TestEvidenceOfOtherDatabases(t *testing.T) {
 	in := small()
 	in.Simulated, in.Target, in.Before, in.After, in.RTTs = false, &Target{}, nil, nil, nil
@@ -172,7 +173,7 @@ func TestEvidenceOfOtherDatabases(t *testing.T) {
 	}
 }
 
-// TestEvidenceIsDocumented: docs/security.md has the table of the code, row by row.
+// TestEvidenceIsDocumented checks that docs/security.md has the same table as the code, row by row.
 func TestEvidenceIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/security.md")
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// measuredRate is n / of per million, rounded for display and exact for comparisons: 0.7 per second is less than 1.
+// measuredRate returns n/of in parts per million. Its value is rounded for display; comparisons use the exact ratio,
+// because 0.7 per second is less than 1.
 func measuredRate(n, of int64) measured {
 	return measured{value: v1alpha1.Observed(ratio(of, 1, n, 1e6)), ok: true, exact: perMillion(n, of)}
 }
@@ -19,10 +20,12 @@ func perMillion(n, of int64) *big.Rat {
 	return r.Mul(r, big.NewRat(1e6, 1))
 }
 
-// measuredAborts is the share of aborted transactions. A transaction that hung when a window closed may commit or
-// abort. For example, all its attempts have aborted, and its client backs off.
+// measuredAborts returns the share of aborted transactions. A transaction that hung when a window closed may still
+// commit or abort, for example because its client is backing off after aborted attempts. It bounds the share from both
+// sides.
 func measuredAborts(aborted, ended, hung int64) measured {
 	m := measuredRate(aborted, ended)
+	// At best all hung transactions commit, at worst all abort; an objective in between is undecided.
 	if hung > 0 {
 		m.least, m.most = perMillion(aborted, ended+hung), perMillion(aborted+hung, ended+hung)
 		m.doubt = fmt.Sprintf("%d transactions hung when a window closed and may abort: from %s to %s ppm; "+
@@ -32,7 +35,7 @@ func measuredAborts(aborted, ended, hung int64) measured {
 	return m
 }
 
-// exceeds reports whether the figure is more than limit. It compares the exact figure where value is rounded.
+// exceeds reports whether the figure is more than limit. It compares the exact figure if value is rounded.
 func (m *measured) exceeds(limit int64) bool {
 	if m.exact != nil {
 		return m.exact.Cmp(big.NewRat(limit, 1)) > 0
@@ -48,7 +51,8 @@ func (m *measured) reaches(limit int64) bool {
 	return m.value.Least() >= limit
 }
 
-// format writes the figure, with the decimals without which it would look like a limit that it misses.
+// format formats the figure. It adds decimals if the rounded value would look equal to a limit that the exact value
+// misses.
 func (m *measured) format(o v1alpha1.Objective) string {
 	text := formatMetric(o.Metric, m.value)
 	if m.exact == nil || m.exact.IsInt() {
@@ -66,8 +70,8 @@ func (m *measured) format(o v1alpha1.Objective) string {
 	return text
 }
 
-// Rate writes a throughput of n transactions: rounded, or with two digits below ten per second, since 0 would
-// hide commits.
+// Rate formats a throughput of n transactions. Below ten per second it has two significant digits, because a rounded 0
+// would hide commits.
 func (d *Document) Rate(rounded, n int64) string {
 	if seconds := d.MeasuredSeconds(); rounded < 10 && n > 0 && seconds > 0 {
 		return fmt.Sprintf("%.2g", float64(n)/seconds)

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// An objective is held against the exact figure: 0.705 per second is less than 1. One abort among three million is more
-// than none.
+// TestObjectivesAreExact checks that objectives are compared with exact figures. For example, 0.705 per second is less
+// than 1, and one abort among three million is more than none.
 func TestObjectivesAreExact(t *testing.T) {
 	limit := func(n int) *v1alpha1.Bound { b := intstr.FromInt(n); return &b }
 	for name, c := range map[string]struct {
@@ -51,7 +51,7 @@ func TestObjectivesAreExact(t *testing.T) {
 	}
 }
 
-// The clients of regions without warehouses are terminals, too.
+// TestTerminalsOfRegionsWithoutWarehouses checks that clients of regions without warehouses count as terminals.
 func TestTerminalsOfRegionsWithoutWarehouses(t *testing.T) {
 	d := &Document{}
 	spec := &v1alpha1.TPCC{WarehousesPerPartition: 2, RowsPercent: 100, KeyingAndThinkTimePercent: 100,

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Execution identifies the execution of the run that the document describes. It gives the times of its windows, by the
-// clock of the operator or of the measuring process. A document whose times differ from its run's status belongs to
-// another execution.
+// Execution identifies the execution of the run that the document describes, with the times of its windows. Times are
+// by the clock of the operator or of the measuring process. A document belongs to another execution if its times differ
+// from the status of its run.
 type Execution struct {
-	// ID is status.execution of the BenchmarkRun; empty outside of a cluster.
+	// ID is status.execution of the BenchmarkRun; empty outside a cluster.
 	ID string `json:"id,omitempty"`
 	// WarmupStartTime is the time at which the clients started.
 	WarmupStartTime time.Time `json:"warmupStartTime"`
@@ -25,19 +25,19 @@ type OpenWindow struct {
 	Closed     time.Time `json:"closed"`
 }
 
-// Cut keeps the windows that were measured before the run was cancelled, each of which was open for duration.
+// Cut keeps only the windows that were measured before the run was cancelled. Each of them was open for duration.
 func (e *Execution) Cut(repetitions int, duration time.Duration) {
-	if e == nil { // of a simulation
+	if e == nil { // simulations have no execution
 		return
 	}
 	e.Windows = e.Windows[:min(repetitions, len(e.Windows))]
 	for i := range e.Windows {
+		// The status stores times with a resolution of a microsecond; Same compares at that resolution.
 		e.Windows[i].Closed = e.Windows[i].Opened.Add(duration.Truncate(time.Microsecond))
 	}
 }
 
-// Same reports whether two executions are the same: they have the same name, and the same times to the microsecond. nil
-// is the same only as nil.
+// Same reports whether two executions have the same ID and, to the microsecond, the same times. nil equals only nil.
 func (e *Execution) Same(other *Execution) bool {
 	if e == nil || other == nil {
 		return e == other

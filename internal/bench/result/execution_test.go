@@ -34,7 +34,8 @@ func TestExecutionSame(t *testing.T) {
 	}
 }
 
-// A cancelled run has the measured windows, the first window until the cancellation.
+// TestExecutionCut checks that a cancelled run keeps only its measured windows, and that the first window lasts until
+// the cancellation.
 func TestExecutionCut(t *testing.T) {
 	at := time.Date(2026, 11, 27, 17, 12, 54, 0, time.UTC)
 	for n, length := range map[int]time.Duration{1: 3*time.Second + 1, 2: 10 * time.Second} {

@@ -9,99 +9,100 @@ import (
 	"time"
 )
 
-// Fault is a fault of the run's timeline: its plan, its actual times, and its effect on the throughput. All times count
+// Fault is a fault in the run's timeline: its plan, its actual times, and its effect on the throughput. All times count
 // from the start of measuring.
 type Fault struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// AtMicroseconds and DurationMicroseconds are the manifest's.
+	// AtMicroseconds and DurationMicroseconds are the planned start and duration from the manifest.
 	AtMicroseconds       int64 `json:"atMicroseconds"`
 	DurationMicroseconds int64 `json:"durationMicroseconds,omitempty"`
-	// ToleranceMicroseconds is by how much the true times may be off.
+	// ToleranceMicroseconds is the largest allowed difference between planned and actual times.
 	ToleranceMicroseconds int64 `json:"toleranceMicroseconds,omitempty"`
-	// Targets are the nodes or links that were hit.
+	// Targets are the nodes or links that the fault affected.
 	Targets []string `json:"targets,omitempty"`
-	// From is the start of injection, and Injected the time at which the fault was injected everywhere. Recovering is the
-	// start of its removal, and To the time at which it was completely removed. nil means never.
+	// FromMicroseconds is the start of injection, and InjectedMicroseconds the time at which the fault was in effect
+	// everywhere. RecoveringMicroseconds is the start of its removal, and ToMicroseconds the time at which it was
+	// completely removed. nil means never.
 	FromMicroseconds       *int64 `json:"fromMicroseconds,omitempty"`
 	InjectedMicroseconds   *int64 `json:"injectedMicroseconds,omitempty"`
 	RecoveringMicroseconds *int64 `json:"recoveringMicroseconds,omitempty"`
 	ToMicroseconds         *int64 `json:"toMicroseconds,omitempty"`
-	// Lasting faults were not removed: the nodes' data was lost with their processes.
+	// Lasting is set if the fault was not removed: the nodes lost their data with their processes.
 	Lasting bool `json:"lasting,omitempty"`
-	// Lost are the nodes that were lost permanently.
+	// Lost lists the nodes that were lost permanently.
 	Lost []string `json:"lost,omitempty"`
-	// Restarted are the nodes that stopped and recovered. They continued from their disks, except for the nodes in
-	// Replaced. Those had lost all state and obtained it from other nodes. From Recovering to To is the time until every
-	// copy was available again and counted.
+	// Restarted lists the nodes that stopped and recovered. The nodes in Replaced lost all state and obtained it from
+	// other nodes; the others continued from their disks. The time from RecoveringMicroseconds to ToMicroseconds lasts
+	// until every copy was available again.
 	Restarted []string `json:"restarted,omitempty"`
 	Replaced  []string `json:"replaced,omitempty"`
 	// Injector is the component that injected the fault on a cluster: BuiltIn, Sidecar, ChaosMesh or Kubernetes.
 	Injector string `json:"injector,omitempty"`
-	// Problem is the reason why the fault did not go as planned; the run is then Invalid. Message holds further
-	// information.
+	// Problem explains why the fault did not go as planned; the run is then Invalid. Message holds further information.
 	Problem string `json:"problem,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Availability is nil if there was less than a second to measure before the fault. It is also nil if there was less
-	// than a second after a fault that lasts or is immediately over.
+	// Availability is nil if less than a second could be measured before the fault. It is also nil if less than a second
+	// could be measured after the start of a fault that lasts or is immediately over.
 	Availability *Availability `json:"availability,omitempty"`
 }
 
-// Availability is the effect of a fault on the throughput, as measured by Dike (Zhang et al., Dike, section 6).
-// Resilience is R = 1 - |TPS_fault - TPS_normal| / TPS_normal, and recovery is T = 1 / (t_recover + 1), with t in
-// seconds. Instants have a resolution of a tenth of a second. The throughput at an instant is the mean over the second
-// that starts there.
+// Availability is the effect of a fault on the throughput, as defined by Dike (Zhang et al., section 6). Resilience is
+// R = 1 - |TPS_fault - TPS_normal| / TPS_normal. Recovery is T = 1 / (t_recover + 1), with t in seconds. Times have a
+// resolution of a tenth of a second. The throughput at a time is the mean over the second that starts there.
 type Availability struct {
 	// NormalPerSecond is the throughput over at most the last 10 s before the fault. FaultPerSecond is the throughput
-	// while the fault was injected everywhere. For a lasting fault it covers at most 10 s. For a fault that was
-	// immediately over, it covers the second from its start.
+	// while the fault was in effect everywhere: at most 10 s of a lasting fault, and one second from the start of a fault
+	// that was immediately over.
 	NormalPerSecond int64 `json:"normalPerSecond"`
 	FaultPerSecond  int64 `json:"faultPerSecond"`
-	// MendingPerSecond is the throughput from the time at which the fault first ended somewhere. It stops when the lost
-	// resources are available again, such as the rows of a lost node, or when the next fault starts. It is nil if that
-	// took less than a second.
+	// MendingPerSecond is the throughput while the database recovers. The period starts when the fault first ends
+	// somewhere. It stops when the lost resources (such as the rows of a lost node) are available again, or when the next
+	// fault starts. MendingPerSecond is nil if the period is shorter than a second.
 	MendingPerSecond *int64 `json:"mendingPerSecond,omitempty"`
-	// RPPM is R in parts per million. It is negative when the throughput more than doubled.
+	// RPPM is R in parts per million. It is negative if the throughput more than doubled.
 	RPPM int64 `json:"rPPM"`
-	// WithinChance is true of a region where the throughput before and during the fault differs by no more than three
-	// standard deviations of Poisson counts: R then says nothing.
+	// WithinChance is set for a region if the throughputs before and during the fault differ by at most three standard
+	// deviations of Poisson counts. R is then meaningless.
 	WithinChance bool `json:"withinChance,omitempty"`
-	// TPPM is T in parts per million: 0 when the throughput did not recover. It is nil when too little time was left to
-	// decide, or when another fault that started later was not over.
+	// TPPM is T in parts per million; 0 if the throughput did not recover. It is nil if too little time was left to
+	// decide, or if a fault that started later was still active.
 	TPPM *int64 `json:"tPPM,omitempty"`
-	// DetectMicroseconds is the time from From until clients first observed less than 95% of the normal throughput; nil if
-	// that never happened.
+	// DetectMicroseconds is the time from FromMicroseconds until clients first observed less than 95% of the normal
+	// throughput; nil if they never did.
 	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
-	// RecoverMicroseconds is the time from To (From, for a lasting fault) until clients observed 95% again and did not
-	// relapse within three seconds. A relapse is a second that is below three quarters by more than three standard
-	// deviations of a Poisson count. It is nil if this did not happen before the next fault or the end of measuring.
+	// RecoverMicroseconds is the time from ToMicroseconds (FromMicroseconds, for a lasting fault) until clients observed
+	// 95% again, without a relapse within three seconds. In a relapse, a second is below three quarters of the normal
+	// throughput by more than three standard deviations of a Poisson count. It is nil if there was no recovery before the
+	// next fault or the end of measuring.
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
-	// OutageMicroseconds is the longest time without a commit, from From to the next fault or the end of measuring.
+	// OutageMicroseconds is the longest time without a commit, from FromMicroseconds to the next fault or the end of
+	// measuring.
 	OutageMicroseconds int64 `json:"outageMicroseconds"`
-	// Aborted and Failed count the aborted and the failed (refused or unknown) transactions that finished between From and
-	// To. For a fault that was immediately over, they cover the second from From.
+	// Aborted and Failed (refused or unknown) count transactions that finished between FromMicroseconds and
+	// ToMicroseconds. For a fault that was immediately over, they cover one second from its start.
 	Aborted int64 `json:"aborted"`
 	Failed  int64 `json:"failed"`
 }
 
 const (
-	tenth         = int64(100_000) // microseconds
+	tenth         = int64(100_000) // in microseconds
 	perSecond     = 10             // tenths
-	baseline      = 10 * perSecond // of the normal throughput, at most
+	baseline      = 10 * perSecond // maximum length of the period before the fault
 	lastingPeriod = 10 * perSecond
-	recovered     = 950_000 // of the normal throughput, in parts per million
+	recovered     = 950_000 // share of the normal throughput, in parts per million
 	relapsed      = 750_000
 )
 
-// counted are the transactions that ended in a tenth of a second.
+// counted counts the transactions that ended in a tenth of a second.
 type counted struct{ committed, aborted, failed int64 }
 
-// tenths is a timeline in tenths of a second, for all clients or for one region's.
+// tenths is a timeline in tenths of a second, of all clients or of the clients of one region.
 type tenths struct {
 	counts []counted
-	// sigmas is the number of standard deviations of a Poisson count that is added to the margin of 5%. A second must fall
-	// short of the normal throughput by more than both to be below it. It is 0 for the whole database, as in Dike. A
-	// single region commits few transactions a second.
+	// sigmas is a margin in standard deviations of a Poisson count, in addition to the margin of 5%. A second is below
+	// the normal throughput only if it falls short by more than both. sigmas is 0 for the whole database, as in Dike, and
+	// larger for regions, because a single region commits few transactions per second.
 	sigmas float64
 }
 
@@ -114,7 +115,7 @@ func (t *tenths) committed(from, to int) (sum int64) {
 	return sum
 }
 
-// add counts the tenths of a second of the timeline.
+// add adds the tenths of one second of the timeline.
 func (t *tenths) add(second int, x *Tenths) {
 	for k := range perSecond {
 		if i := second*perSecond + k; i < len(t.counts) {
@@ -126,11 +127,13 @@ func (t *tenths) add(second int, x *Tenths) {
 	}
 }
 
-// fillFaults marks the faults in the timeline and measures their effect on all clients and on each region's clients.
+// fillFaults lists the faults of each second of the timeline, and measures their effect on all clients and on each
+// region's clients.
 func (d *Document) fillFaults(r *Report) {
 	if len(d.Faults) == 0 {
 		return
 	}
+	// effects compares each fault with the faults that start after it.
 	slices.SortStableFunc(d.Faults, func(a, b Fault) int { return cmp.Compare(a.begin(), b.begin()) })
 	all, fine := d.tenths(0), false
 	regions := map[string]*tenths{}
@@ -150,6 +153,7 @@ func (d *Document) fillFaults(r *Report) {
 			all.add(i, t.Tenths)
 		}
 	}
+	// If the load itself varies, the throughput before the fault is not the normal throughput during it.
 	if what := d.varies(); fine && what != "" {
 		d.Notes = append(d.Notes, fmt.Sprintf("what the faults did to the throughput is not measured: %s changes it as well", what))
 		return
@@ -173,7 +177,7 @@ func (d *Document) fillFaults(r *Report) {
 	}
 }
 
-// varies names the field of the manifest by which the load changes while it is measured; empty if it does not.
+// varies returns the manifest field that makes the load vary during the measurement; empty if there is none.
 func (d *Document) varies() string {
 	switch w := &d.Spec.Workload; {
 	case d.Spec.Load.Curve != nil:
@@ -186,11 +190,11 @@ func (d *Document) varies() string {
 	return ""
 }
 
-// chanceSigmas is tenths.sigmas of a region, and the tolerance of the relapse check.
+// chanceSigmas is tenths.sigmas for regions, and the margin of the relapse check.
 const chanceSigmas = 3
 
-// tenths returns an empty timeline as long as the document's; the last tenth of a window may be a part only, and is
-// omitted.
+// tenths returns an empty timeline with the length of the document's timeline. It omits the last tenth of a window if
+// the window contains only a part of it.
 func (d *Document) tenths(sigmas float64) *tenths {
 	n := len(d.Timeline) * perSecond
 	if whole := int(d.Spec.Load.Duration.Duration / (100 * time.Millisecond)); whole > 0 {
@@ -199,12 +203,12 @@ func (d *Document) tenths(sigmas float64) *tenths {
 	return &tenths{make([]counted, n), sigmas}
 }
 
-// effects measures the availability of each fault, nil if there is nothing to compare with. Faults are in order of
-// their start.
+// effects returns the availability of each fault; nil if there is no throughput to compare with. faults must be in
+// order of their start.
 func (t *tenths) effects(faults []Fault) []*Availability {
 	out := make([]*Availability, len(faults))
-	clean := 0          // the tenth from which on nothing is left of earlier faults
-	normal := int64(-1) // the last normal throughput, in committed transactions per million seconds
+	clean := 0          // the first tenth without effects of earlier faults
+	normal := int64(-1) // last normal throughput, in committed transactions per million seconds
 	for i := range faults {
 		f := &faults[i]
 		if f.FromMicroseconds == nil {
@@ -214,12 +218,13 @@ func (t *tenths) effects(faults []Fault) []*Availability {
 		if from > t.len() {
 			continue
 		}
-		// Faults that begin together with others, or while they last, are compared with the time before all of them.
+		// Without a second of undisturbed time before a fault, the last normal throughput applies. Faults that start
+		// together or overlap are therefore compared with the time before all of them.
 		if begin := max(clean, from-baseline); from-begin >= perSecond {
 			normal = ratio(int64(from-begin), 1, t.committed(begin, from), perSecond, 1_000_000)
 		}
 		limit := t.len()
-		for _, g := range faults[i+1:] { // faults that start together count as one fault for the throughput
+		for _, g := range faults[i+1:] { // for the throughput, faults that start together count as one fault
 			if g.FromMicroseconds != nil && int(*g.FromMicroseconds/tenth) > from {
 				limit = min(limit, int(*g.FromMicroseconds/tenth))
 			}
@@ -228,11 +233,13 @@ func (t *tenths) effects(faults []Fault) []*Availability {
 			out[i] = t.availability(f, from, limit, t.recoverLimit(f, faults[i+1:]), normal)
 		}
 		switch a := out[i]; {
+		// A fault that lasts leaves a new normal only once the throughput has recovered despite it.
 		case f.ToMicroseconds == nil:
 			clean = t.len()
 			if a != nil && a.RecoverMicroseconds != nil {
 				clean = from + int(*a.RecoverMicroseconds/tenth)
 			}
+		// The throughput did not recover before the next fault, so the time until then is not undisturbed.
 		case a != nil && a.RecoverMicroseconds == nil:
 			clean = max(clean, limit)
 		default:
@@ -245,7 +252,7 @@ func (t *tenths) effects(faults []Fault) []*Availability {
 	return out
 }
 
-// begin orders faults; faults that never started are last.
+// begin returns the start of the fault for ordering; faults that never started sort last.
 func (f *Fault) begin() int64 {
 	if f.FromMicroseconds == nil {
 		return 1<<63 - 1
@@ -253,8 +260,8 @@ func (f *Fault) begin() int64 {
 	return *f.FromMicroseconds
 }
 
-// recoverLimit is the tenth up to which the recovery of a fault is distinguishable from the effects of later faults. It
-// is 0 if a later fault still lasts when the fault is over.
+// recoverLimit returns the tenth until which the recovery from a fault can be told apart from the effects of later
+// faults. It is 0 if a later fault is still active when the fault is over.
 func (t *tenths) recoverLimit(f *Fault, later []Fault) int {
 	limit, over := t.len(), f.ToMicroseconds
 	if over == nil {
@@ -263,7 +270,9 @@ func (t *tenths) recoverLimit(f *Fault, later []Fault) int {
 	for i := range later {
 		g := &later[i]
 		switch {
+		// A fault that was over before this one ended does not disturb the recovery.
 		case g.FromMicroseconds == nil, g.ToMicroseconds != nil && *g.ToMicroseconds <= *over:
+		// Two lasting faults with the same start count as one.
 		case f.ToMicroseconds == nil && *g.FromMicroseconds/tenth == *over/tenth:
 		case *g.FromMicroseconds < *over:
 			return 0
@@ -274,20 +283,20 @@ func (t *tenths) recoverLimit(f *Fault, later []Fault) int {
 	return limit
 }
 
-// width returns the number of tenths over which a throughput is compared with the normal throughput, in transactions
-// per million seconds. It is a second, or longer: long enough that a time without any commit is significantly below the
-// recovered share.
+// width returns the number of tenths over which a throughput is compared with normal, which is in transactions per
+// million seconds. It is at least a second. It is longer if an interval without any commit would otherwise not be
+// significantly below the recovered share.
 func (t *tenths) width(normal int64) int {
-	expected := chanceSigmas / (float64(recovered) / 1e6) // the square root of the number of commits that it takes
+	expected := chanceSigmas / (float64(recovered) / 1e6) // square root of the required number of commits
 	return max(perSecond, int(math.Ceil(expected*expected/(float64(normal)/1e6)*perSecond)))
 }
 
-// availability reckons a fault's figures, up to the tenth limit and, of its recovery, recoverLimit. normal is in
-// transactions per million seconds. It is nil where there is too little time.
+// availability computes the figures of a fault up to the tenth limit, and its recovery up to recoverLimit. normal is in
+// transactions per million seconds. It returns nil if too little time was measured.
 func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal int64) *Availability {
 	a := &Availability{NormalPerSecond: ratio(1_000_000, 1, normal)}
 	ceil := func(us int64) int { return int((us + tenth - 1) / tenth) }
-	// The time when the fault was everywhere.
+	// [begin, end) is the time in which the fault was in effect everywhere.
 	begin, end := from, min(from+lastingPeriod, limit)
 	if f.InjectedMicroseconds != nil {
 		begin = ceil(*f.InjectedMicroseconds)
@@ -295,24 +304,26 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 	if begin >= t.len() {
 		return nil
 	}
-	over := end // of the time in which errors count
+	over := end // end of the time in which errors count
 	if f.RecoveringMicroseconds != nil {
 		end = min(int(*f.RecoveringMicroseconds/tenth), t.len())
 	}
 	if f.ToMicroseconds != nil {
 		over = min(ceil(*f.ToMicroseconds), t.len())
 	}
-	atOnce := f.RecoveringMicroseconds != nil && end <= begin // it was over before a tenth was
+	atOnce := f.RecoveringMicroseconds != nil && end <= begin // it was over within a tenth of a second
 	if atOnce {
 		begin, end = from, min(from+perSecond, limit)
 		over = max(over, end)
 	}
+	// A mean over less than a second is too noisy to be a throughput.
 	if (atOnce || f.RecoveringMicroseconds == nil) && end-begin < perSecond {
 		return nil
 	}
 	during := ratio(int64(end-begin), 1, t.committed(begin, end), perSecond, 1_000_000)
 	a.FaultPerSecond = ratio(1_000_000, 1, during)
 	if f.RecoveringMicroseconds != nil && f.ToMicroseconds != nil {
+		// Only whole tenths inside the removal count, hence the rounding up and down.
 		if begin, end := max(from, ceil(*f.RecoveringMicroseconds)), min(int(*f.ToMicroseconds/tenth), limit); end-begin >= perSecond {
 			mending := ratio(int64(end-begin), 1, t.committed(begin, end), perSecond)
 			a.MendingPerSecond = &mending
@@ -320,6 +331,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 	}
 	if t.sigmas > 0 {
 		expected := float64(normal) / 1e6 * float64(end-begin) / perSecond
+		// The difference of two Poisson counts has the sum of their variances, hence the factor 2.
 		a.WithinChance = math.Abs(float64(t.committed(begin, end))-expected) <= t.sigmas*math.Sqrt(2*expected)
 	}
 	a.RPPM = 1_000_000 - ratio(normal, 1, max(during-normal, normal-during), 1_000_000)
@@ -327,18 +339,18 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 		a.Aborted += x.aborted
 		a.Failed += x.failed
 	}
-	// width is the time, in tenths, over which a throughput is compared: a second, or as long as it takes until the
+	// width is the length, in tenths, of the interval over which a throughput is compared: a second, or longer until the
 	// absence of commits is significant.
 	width := t.width(normal)
-	// below reports whether the interval of that width from i has less than a share of the normal throughput. The
-	// shortfall must exceed the given number of standard deviations of the expected Poisson count.
+	// below reports whether the interval of width tenths from i has less than share (in ppm) of the normal throughput.
+	// The shortfall must exceed sigmas standard deviations of the expected Poisson count.
 	below := func(i int, share int64, sigmas float64) bool {
 		expected := float64(normal) / 1e6 * float64(width) / perSecond
 		short := expected*float64(share)/1e6 - float64(t.committed(i, i+width))
 		return short > 0 && short > sigmas*math.Sqrt(expected)
 	}
-	// stays reports whether no second that starts within the next three seconds falls significantly below three quarters
-	// of the normal throughput. The throughput of a real database varies by more than a Poisson count.
+	// stays reports whether no interval that starts within the next three widths is significantly below three quarters of
+	// the normal throughput. The throughput of a real database varies by more than a Poisson count.
 	stays := func(i int) bool {
 		for j := i + 1; j <= i+3*width && j+width <= recoverLimit; j++ {
 			if below(j, relapsed, chanceSigmas) {
@@ -354,16 +366,18 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 			break
 		}
 	}
+	// A fault with an unknown end has no recovery time, unless it lasts by design.
 	back, known := from, f.Lasting
 	if f.ToMicroseconds != nil {
 		back, known = ceil(*f.ToMicroseconds), true
 	}
+	// The recovery is decidable only if a full interval fits between the end of the fault and the limit.
 	if known && back+width <= recoverLimit {
 		t0 := int64(0)
 		a.TPPM = &t0
 		first := int64(back) * tenth
 		if f.Lasting && a.DetectMicroseconds != nil {
-			// From the dip on, so that the second in which the fault began does not count as its end.
+			// Start at the dip, so that the second in which the fault started does not count as recovered.
 			back = ceil(*f.FromMicroseconds + *a.DetectMicroseconds)
 			first = *f.FromMicroseconds
 		}
@@ -377,6 +391,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 		}
 	}
 	longest, silent := 0, 0
+	// A later fault would be charged with the outage of this one, so the count stops at limit.
 	for _, x := range t.counts[from:limit] {
 		if silent++; x.committed > 0 {
 			silent = 0
@@ -387,7 +402,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 	return a
 }
 
-// faultRows are the rows of a table of the faults; nil when there are none.
+// faultRows returns the rows of the table of faults; nil if there are none.
 func faultRows(d *Document) [][]string {
 	if len(d.Faults) == 0 {
 		return nil
@@ -407,9 +422,9 @@ type RegionEffect struct {
 }
 
 // WorstRegions returns the regions that fault i hit hardest. The first is the region that kept the smallest share of
-// its throughput. If they differ from it, the region that recovered last and the region with the longest time without a
-// commit follow. There are none if there is only one region or nothing was measured. A region whose throughput differs
-// insignificantly is not the hardest hit if there are others.
+// its throughput. The region that recovered last, and the region with the longest time without a commit, follow if they
+// are worse than the regions before. It returns nil if there is only one region or nothing was measured. Regions whose
+// throughput did not differ significantly are considered only if no other region was hit.
 func (d *Document) WorstRegions(i int) (out []RegionEffect) {
 	if len(d.Regions) < 2 {
 		return nil
@@ -449,6 +464,7 @@ func (d *Document) WorstRegions(i int) (out []RegionEffect) {
 			continue
 		}
 		w := slices.MinFunc(x.of, x.worse)
+		// A region that is already listed, or ties with a listed one, adds no information.
 		if !slices.ContainsFunc(out, func(o RegionEffect) bool { return x.worse(o, w) <= 0 }) {
 			out = append(out, w)
 		}
@@ -456,11 +472,11 @@ func (d *Document) WorstRegions(i int) (out []RegionEffect) {
 	return out
 }
 
-// OutIsNoChance reports whether the longest time without a commit is significant at the normal throughput. The
-// probability of a coincidence is below 1e-6 if 14 or more commits were expected.
+// OutIsNoChance reports whether the longest time without a commit is significant at the normal throughput. With 14 or
+// more expected commits, the probability of none is below 1e-6 (exp(-14)).
 func (a *Availability) OutIsNoChance() bool { return a.NormalPerSecond*a.OutageMicroseconds >= 14e6 }
 
-// kept, recovers and outage compare availabilities; the result is negative if a is worse.
+// kept, recovers and outage compare two availabilities by one aspect. The result is negative if a is worse.
 func (a *Availability) kept(b *Availability) int {
 	return cmp.Compare(a.FaultPerSecond*b.NormalPerSecond, b.FaultPerSecond*a.NormalPerSecond)
 }
@@ -479,7 +495,7 @@ func (a *Availability) outage(b *Availability) int {
 	return cmp.Compare(b.OutageMicroseconds, a.OutageMicroseconds)
 }
 
-// cells returns the availability as cells of a table of faults; a may be nil.
+// cells returns the availability as the cells of a row of the fault table; a may be nil.
 func (a *Availability) cells() []string {
 	if a == nil {
 		return slices.Repeat([]string{"-"}, 9)
@@ -501,7 +517,7 @@ func (a *Availability) String() string {
 	return fmt.Sprintf("%s/s before and %s during, R %s, T %s, detected after %s, recovered after %s, outage %s, %s errors", c[0], c[1], c[3], c[4], c[5], c[6], c[7], c[8])
 }
 
-// instant writes seconds to a tenth.
+// instant formats microseconds as seconds with one decimal; nil yields never.
 func instant(us *int64, never string) string {
 	if us == nil {
 		return never
@@ -509,10 +525,10 @@ func instant(us *int64, never string) string {
 	return fmt.Sprintf("%.1fs", float64(*us)/1e6)
 }
 
-// share writes parts per million as 0.95.
+// share formats parts per million as a fraction, such as 0.95.
 func share(ppm int64) string { return fmt.Sprintf("%.2f", float64(ppm)/1e6) }
 
-// faultNotes are the lines below the table.
+// faultNotes returns the lines below the fault table.
 func faultNotes(d *Document) (out []string) {
 	for i := range d.Faults {
 		f := &d.Faults[i]
@@ -538,38 +554,39 @@ func faultNotes(d *Document) (out []string) {
 	return out
 }
 
-// Deviation is a time in a measured window when something else was done to a node or to a link than the manifest says.
+// Deviation is a period in a measured window in which a node or link was treated differently from the manifest.
 type Deviation struct {
-	// Name is the node's, as region/partition/replica, or the pod's of a sidecar.
+	// Name is the name of the node (region/partition/replica) or of the sidecar's pod.
 	Name string `json:"name"`
 	// What describes the action in words.
 	What string `json:"what"`
-	// From and To count from the start of measuring.
+	// FromMicroseconds and ToMicroseconds count from the start of measuring.
 	FromMicroseconds int64 `json:"fromMicroseconds"`
 	ToMicroseconds   int64 `json:"toMicroseconds"`
-	// Fault is the fault that was late, or that lasted too long or too short a time; empty for undeclared actions.
+	// Fault is the fault that was late or had the wrong duration; empty for undeclared actions.
 	Fault string `json:"fault,omitempty"`
 }
 
-// FastLink is a time in a measured window when a node's round trips to a region, or to one of its nodes, were too
+// FastLink is a period in a measured window in which a node's round trips to a region, or to a node in it, were too
 // short. The median of ten consecutive round trips was below the minimum of the declared network.
 type FastLink struct {
-	// From is the node that measured, To the region or the node.
+	// From is the node that measured. To is the region or the node.
 	From                 string `json:"from"`
 	To                   string `json:"to"`
 	DeclaredMicroseconds int64  `json:"declaredRTTMicroseconds"`
-	// Median is the shortest.
+	// MedianMicroseconds is the smallest of these medians.
 	MedianMicroseconds int64 `json:"medianRTTMicroseconds"`
 	// FromMicroseconds and ToMicroseconds count from the start of measuring.
 	FromMicroseconds int64 `json:"fromMicroseconds"`
 	ToMicroseconds   int64 `json:"toMicroseconds"`
 }
 
-// maxDeviations is the largest number of entries that a document lists of each kind.
+// maxDeviations is the maximum number of entries of each kind in a document.
 const maxDeviations = 100
 
-// trueTimes returns the actual times of a fault. A fault that kills starts when its processes are stopped and ends when
-// they are started again. Any other fault starts when it is injected everywhere and ends when it is completely removed.
+// trueTimes returns the actual start and end of a fault. A fault that kills starts when its processes are stopped and
+// ends when they are started again. Any other fault starts when it is in effect everywhere and ends when it is
+// completely removed.
 func (f *Fault) trueTimes() (begin, end *int64) {
 	if len(f.Lost)+len(f.Restarted) > 0 {
 		return f.FromMicroseconds, f.RecoveringMicroseconds
@@ -577,9 +594,10 @@ func (f *Fault) trueTimes() (begin, end *int64) {
 	return f.InjectedMicroseconds, f.ToMicroseconds
 }
 
-// mistimed describes the deviation of a fault from its plan; empty if the deviation was within the tolerance.
+// mistimed describes how a fault deviated from its plan; empty if it was within the tolerance.
 func (f *Fault) mistimed() string {
 	off := func(what string, planned int64, first, last *int64) string {
+		// Injection takes time: neither its first nor its last moment may be outside the tolerance.
 		for _, at := range []*int64{first, last} {
 			if at == nil {
 				continue
@@ -598,18 +616,19 @@ func (f *Fault) mistimed() string {
 	if text := off("began", f.AtMicroseconds, f.FromMicroseconds, begin); text != "" {
 		return text
 	}
+	// A fault that is over at once, or that lasts, has no planned end.
 	if f.DurationMicroseconds == 0 || f.Lasting {
 		return ""
 	}
 	return off("ended", f.AtMicroseconds+f.DurationMicroseconds, f.RecoveringMicroseconds, end)
 }
 
-// moment writes microseconds to a millisecond, for people: 31.63s.
+// moment formats microseconds to the millisecond, such as 31.63s.
 func moment(us int64) string {
 	return (time.Duration(us) * time.Microsecond).Round(time.Millisecond).String()
 }
 
-// faultsMistimed returns the faults that deviated from their plan: the figures of a fault refer to its planned time.
+// faultsMistimed returns a reason for each fault that deviated from its plan, because figures refer to planned times.
 func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	told := map[string]bool{}
 	for i := range d.Faults {
@@ -619,6 +638,7 @@ func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
 		}
 	}
 	for _, x := range in.Deviations {
+		// One reason per fault is enough, even if several nodes deviated.
 		if x.Fault != "" && !told[x.Fault] {
 			out = append(out, Reason{ReasonFaultMistimed, fmt.Sprintf("fault %s: %s was %s from %s to %s, which its plan does not have", x.Fault, x.Name, x.What, moment(x.FromMicroseconds), moment(x.ToMicroseconds))})
 			told[x.Fault] = true
@@ -627,7 +647,7 @@ func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// undeclared returns the actions that the manifest does not declare, because their effects were measured too.
+// undeclared returns a reason for each action that the manifest does not declare: the run measured its effects, too.
 func undeclared(_ *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, x := range in.Deviations {
 		if x.Fault == "" {
@@ -637,7 +657,7 @@ func undeclared(_ *Document, in *Inputs, _ *Report) (out []Reason) {
 	return few(out)
 }
 
-// linksTooFast: another network was measured too.
+// linksTooFast returns a reason for each link that was faster than declared: the run measured another network.
 func linksTooFast(_ *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, x := range in.FastLinks {
 		out = append(out, Reason{ReasonLinkTooFast, fmt.Sprintf("link %s -> %s: round trips took %s (median) from %s to %s; %s is declared, and no fault of the manifest changes it", x.From, x.To,
@@ -646,7 +666,7 @@ func linksTooFast(_ *Document, in *Inputs, _ *Report) (out []Reason) {
 	return few(out)
 }
 
-// few are the first of some reasons of a kind, and how many more there are.
+// few returns the first three reasons; the last of them states how many more there are.
 func few(reasons []Reason) []Reason {
 	const shown = 3
 	if more := len(reasons) - shown; more > 0 {
@@ -656,7 +676,7 @@ func few(reasons []Reason) []Reason {
 	return reasons
 }
 
-// faultsFailed: a fault that did not go as planned was not measured.
+// faultsFailed returns a reason for each fault that was not injected as planned.
 func faultsFailed(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 	for i := range d.Faults {
 		f := &d.Faults[i]

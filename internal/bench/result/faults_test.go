@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// course returns a document of seconds of throughput: each character is a tenth of a second, and its digit times ten is
-// the number of commits.
+// course returns a document with the given throughput. Each character is a tenth of a second, and its digit times ten
+// is the number of commits.
 func course(t *testing.T, text string, faults ...Fault) *Document {
 	t.Helper()
 	text = strings.ReplaceAll(text, " ", "")
@@ -41,14 +41,14 @@ func between(name string, from, to int64) Fault {
 	return f
 }
 
-// replaced is a fault that is immediately over; the lost resources are available again at a later time.
+// replaced returns a fault that is immediately over. The lost resources are available again later.
 func replaced(from, to int64) Fault {
 	f := between("f", from, to)
 	f.RecoveringMicroseconds = &from
 	return f
 }
 
-// spreading is a fault that is everywhere only a while after its beginning.
+// spreading returns a fault that takes effect everywhere only some time after its start.
 func spreading(from, injected, to int64) Fault {
 	f := between("f", from, to)
 	f.InjectedMicroseconds = &injected
@@ -84,18 +84,17 @@ func TestAvailability(t *testing.T) {
 			[]string{"normal 500, fault 500, R 1000000, T 1000000, detect -, recover 0, outage 0, failed 20"}},
 		"a dip of a fifth that ends at once": {second + second + "4444444444" + second + second, []Fault{between("f", 2e6, 3e6)},
 			[]string{"normal 500, fault 400, R 800000, T 1000000, detect 0, recover 0, outage 0, failed 10"}},
-		// Back at 95% half a second after the end: T = 1 / 1.5.
+		// The throughput is back at 95% half a second after the end: T = 1 / 1.5.
 		"an outage": {second + second + idle + idle + "0000055555" + second + second, []Fault{between("f", 2e6, 4e6)},
 			[]string{"normal 500, fault 0, R 0, T 666667, detect 0, recover 500000, outage 2500000, failed 20"}},
 		"felt late": {second + second + second + idle + second + second + second, []Fault{between("f", 2e6, 4e6)},
 			[]string{"normal 500, fault 250, R 500000, T 1000000, detect 100000, recover 0, outage 1000000, failed 20"}},
 		"never over": {second + second + idle + idle + idle, []Fault{between("f", 2e6, 3e6)},
 			[]string{"normal 500, fault 0, R 0, T 0, detect 0, recover -, outage 3000000, failed 10"}},
-		// A node is killed and immediately starts again, in less than a tenth of a second. The figures cover the second from
-		// then on.
+		// A node is killed and restarts within a tenth of a second. The figures cover the second from the kill.
 		"over at once": {second + second + "0022555555" + second + second, []Fault{between("f", 2e6, 2e6+50_000)},
 			[]string{"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10"}},
-		// The node recovers immediately, and its rows recover 2.5 s later.
+		// The node is back immediately, and its rows are available 2.5 s later.
 		"a node that is replaced": {second + second + idle + "2222222222" + "4444455555" + second + second, []Fault{replaced(2e6, 4.5e6)},
 			[]string{"normal 500, fault 0, mending 160, R 0, T 1000000, detect 0, recover 0, outage 1000000, failed 25"}},
 		"one that is replaced within a second": {second + second + "2222255555" + second + second, []Fault{replaced(2e6, 2.5e6)},
@@ -105,7 +104,7 @@ func TestAvailability(t *testing.T) {
 		"no time before": {idle + second + second, []Fault{between("f", 500_000, 1e6)}, []string{"none"}},
 		"better than before": {second + "9999999999" + second, []Fault{between("f", 1e6, 2e6)},
 			[]string{"normal 500, fault 900, R 200000, T 1000000, detect -, recover 0, outage 0, failed 10"}},
-		// A lasting fault's recovery counts from its beginning.
+		// The recovery from a lasting fault counts from its start.
 		"a lasting fault": {second + second + idle + "0005555555" + second + second, []Fault{between("f", 2e6, 0)},
 			[]string{"normal 500, fault 338, R 675000, T 434783, detect 0, recover 1300000, outage 1300000, failed 40"}},
 		"one after the other": {second + second + idle + second + second + "4444444444" + second + second, []Fault{between("f", 2e6, 3e6), between("g", 5e6, 6e6)},
@@ -118,7 +117,7 @@ func TestAvailability(t *testing.T) {
 		"one after the other's end began": {second + second + "2222222222" + "1111111111" + "3333333333" + second + second, []Fault{between("f", 2e6, 4e6), between("g", 3e6, 5e6)},
 			[]string{"normal 500, fault 150, R 300000, T -, detect 0, recover -, outage 0, failed 20",
 				"normal 500, fault 200, R 400000, T 1000000, detect 0, recover 0, outage 0, failed 20"}},
-		// Two nodes that are killed at the same time are one fault for the throughput.
+		// For the throughput, two nodes that are killed at the same time count as one fault.
 		"two lasting ones at once": {second + second + idle + "0005555555" + second + second, []Fault{between("f", 2e6, 0), between("g", 2.05e6, 0)},
 			[]string{"normal 500, fault 338, R 675000, T 434783, detect 0, recover 1300000, outage 1300000, failed 40",
 				"normal 500, fault 346, R 692308, T 444444, detect 0, recover 1250000, outage 1300000, failed 40"}},
@@ -128,7 +127,7 @@ func TestAvailability(t *testing.T) {
 		"two that are over at once": {second + second + "0022555555" + second + second, []Fault{between("f", 2e6, 2e6+50_000), between("g", 2e6, 2e6+50_000)},
 			[]string{"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10",
 				"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10"}},
-		// The effect of the fault is unknown if there is less than a second of it.
+		// The effect of a fault is unknown if less than a second of it was measured.
 		"a lasting one at the end":        {second + second + second, []Fault{between("f", 2.5e6, 0)}, []string{"none"}},
 		"a lasting one, and soon another": {second + second + idle + idle, []Fault{between("f", 2e6, 0), between("g", 2.4e6, 0)}, []string{"none", "normal 500, fault 0, R 0, T 0, detect 0, recover -, outage 1600000, failed 16"}},
 		"with the end":                    {second + second + second, []Fault{between("f", 3e6, 3.2e6)}, []string{"none"}},
@@ -181,7 +180,7 @@ kill   6.0s  stays    500     500        -  1.00  1.00        no       0.0s    0
 	}
 }
 
-// planned is a fault that was to last from 15 s to 25 s, or to kill at 15 s, with the usual tolerance.
+// planned returns a fault that is planned from 15 s to 25 s, or as a kill at 15 s, with the default tolerance.
 func planned(name string, times ...int64) Fault {
 	at := func(i int) *int64 {
 		if i < len(times) && times[i] >= 0 {
@@ -216,12 +215,12 @@ func TestFaultsMistimed(t *testing.T) {
 		"too short":              {planned("f", 15_000, 15_000, 24_000, 25_000), "fault f ended at 24s, planned for 25s: 1s early, and 250ms is allowed (tolerance)"},
 		"too early":              {planned("f", 14_000, 15_000, 25_000, 25_000), "fault f began at 14s, planned for 15s: 1s early, and 250ms is allowed (tolerance)"},
 		"a tolerance of its own": {wide(planned("f", 31_600, 31_630, 32_200, 32_200)), ""},
-		// The kill itself counts, not the time at which all nodes had noticed it.
+		// The time of the kill counts, not the time at which all nodes have noticed it.
 		"a kill":         {kill(planned("f", 15_100, 18_000)), ""},
 		"a late kill":    {kill(planned("f", 15_300, 18_000)), "fault f began at 15.3s, planned for 15s: 300ms late, and 250ms is allowed (tolerance)"},
-		"a restart":      {restart(planned("f", 15_000, 15_000, 25_000, 26_200)), ""}, // starting takes its time
+		"a restart":      {restart(planned("f", 15_000, 15_000, 25_000, 26_200)), ""}, // a restart may take some time
 		"a late restart": {restart(planned("f", 15_000, 15_000, 26_000, 26_200)), "fault f ended at 26s, planned for 25s: 1s late, and 250ms is allowed (tolerance)"},
-		"never":          {planned("f"), ""}, // which is another reason
+		"never":          {planned("f"), ""}, // covered by another reason
 	} {
 		got := ""
 		for _, r := range faultsMistimed(&Document{Faults: []Fault{tc.fault}}, &Inputs{}, nil) {
@@ -263,8 +262,9 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// The effects of a fault on the connections of its nodes are no incident. A permanently lost node may report anything,
-// and a node that returns as the same process may be disconnected meanwhile.
+// TestIncidentsThatFaultsExplain checks that the effects of a fault on the connections of its nodes are no incidents. A
+// permanently lost node may report anything. A node that returns as the same process may be disconnected in the
+// meantime.
 func TestIncidentsThatFaultsExplain(t *testing.T) {
 	about := func(node, reason string) Incident { return Incident{Reason{reason, "about " + node}, node} }
 	in := &Inputs{Faults: []Fault{{Lost: []string{"lost"}}, {Restarted: []string{"back"}}}}

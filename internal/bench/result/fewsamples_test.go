@@ -6,7 +6,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Transactions that have been under way for less than a percentile say nothing of it: they are no samples.
+// TestTransactionsUnderWayAreNoSamples checks that transactions in flight for less than a percentile do not count as
+// its samples.
 func TestTransactionsUnderWayAreNoSamples(t *testing.T) {
 	limit := v1alpha1.Bound{}
 	if err := limit.UnmarshalJSON([]byte(`"1s"`)); err != nil {

@@ -28,9 +28,9 @@ func series(outcome txn.Status, latencies ...int64) (s *Series, h *hdrhistogram.
 	return s, h
 }
 
-// Aborted transactions have no latency. Refused and unknown ones rank above all that committed, so that a percentile
-// among them is a lower bound. A percentile is the end of its bucket, 100,031, unless that is above the longest time of
-// any transaction.
+// TestLatencyIsOfAllButAborted checks that aborted transactions have no latency, and that refused and unknown
+// transactions rank above all commits: a percentile among them is a lower bound. A percentile is the upper end of its
+// bucket, 100,031, unless that exceeds the longest time of any transaction.
 func TestLatencyIsOfAllButAborted(t *testing.T) {
 	var f figures
 	for _, status := range []txn.Status{txn.Aborted, txn.Refused, txn.Unknown, txn.Committed, txn.Committed} {
@@ -49,7 +49,8 @@ func TestLatencyIsOfAllButAborted(t *testing.T) {
 	}
 }
 
-// Of an even number of repetitions the median is the lower of the two in the middle, which was measured.
+// TestMedianOfRepetitions checks that the median of an even number of repetitions is the lower of the two middle
+// values, which was measured.
 func TestMedianOfRepetitions(t *testing.T) {
 	for _, tc := range []struct {
 		throughput []int64
@@ -66,7 +67,8 @@ func TestMedianOfRepetitions(t *testing.T) {
 	}
 }
 
-// A node that has started again counts from nothing, and not from what its earlier process had counted.
+// TestCountersOfANodeThatStartedAgain checks that a restarted node counts from zero, not from the counts of its earlier
+// process.
 func TestCountersOfANodeThatStartedAgain(t *testing.T) {
 	in := small()
 	in.Before[0].Operations, in.Before[0].Process = 1000, "first"
@@ -81,8 +83,8 @@ func TestCountersOfANodeThatStartedAgain(t *testing.T) {
 	}
 }
 
-// A node whose counters are less than before has started again, whatever its process is called. Without a fault that
-// explains it, any other state may be lost as well.
+// TestCountersThatGoBack checks that a node with smaller counters than before counts as restarted, whatever its process
+// name. Without a fault that explains the restart, other state may be lost as well.
 func TestCountersThatGoBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(in *Inputs)
@@ -127,8 +129,8 @@ func TestCountersThatGoBack(t *testing.T) {
 	}
 }
 
-// Messages that nodes sent before a fault stopped them are in no counter. Figures of such nodes are never negative, the
-// figures of all nodes are reported as lower bounds, and they are not compared.
+// TestFiguresOfNodesThatEnded checks nodes that a fault stopped. Messages that they sent before are in no counter, so
+// the figures of all nodes are lower bounds and are not compared. No figure may be negative.
 func TestFiguresOfNodesThatEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Inputs)
@@ -204,7 +206,8 @@ func TestFiguresOfNodesThatEnded(t *testing.T) {
 	}
 }
 
-// If one process runs all nodes, its CPU time counts from the start of the run, whatever happened to its nodes.
+// TestProcessOfNodesThatEnded checks that, if one process runs all nodes, its CPU time counts from the start of the
+// run, whatever happened to its nodes.
 func TestProcessOfNodesThatEnded(t *testing.T) {
 	for name, change := range map[string]func(last *admin.Status){
 		"none":     func(*admin.Status) {},
@@ -227,7 +230,7 @@ func TestProcessOfNodesThatEnded(t *testing.T) {
 	}
 }
 
-// The percentiles of a second are of that second, in all regions.
+// TestPercentilesOfASecond checks that the percentiles of a second cover that second in all regions.
 func TestPercentilesOfASecond(t *testing.T) {
 	of := func(us int64) []byte {
 		var h SecondHistogram
@@ -255,7 +258,8 @@ func TestMicroseconds(t *testing.T) {
 	}
 }
 
-// Histograms of other shapes are refused, whichever bound differs: merging would shift their values.
+// TestOtherHistogramsAreRefused checks that histograms of other shapes are refused, whichever bound differs, because
+// merging them would shift values.
 func TestOtherHistogramsAreRefused(t *testing.T) {
 	for name, h := range map[string]*hdrhistogram.Histogram{
 		"digits":  hdrhistogram.New(HistogramLowest, HistogramHighest, HistogramDigits-1),
@@ -269,7 +273,8 @@ func TestOtherHistogramsAreRefused(t *testing.T) {
 	}
 }
 
-// A clock is too far off, ahead or behind, if its offset exceeds the limit whatever the error of the measurement was.
+// TestClocksApart checks that a clock counts as off only if its offset exceeds the limit by more than the measurement
+// error, in either direction.
 func TestClocksApart(t *testing.T) {
 	for _, tc := range []struct {
 		ahead, within int64
@@ -281,7 +286,8 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// A counter is shown with its growth during the run, and a gauge with its value at the end, whatever it was before.
+// TestGaugesAreNotSubtracted checks that a counter is reported with its growth during the run, and a gauge with its
+// value at the end.
 func TestGaugesAreNotSubtracted(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after, want int64
@@ -316,7 +322,8 @@ func TestGaugesAreNotSubtracted(t *testing.T) {
 	}
 }
 
-// Of all nodes' gauges the figures have the largest, since positions and terms do not add up, and of counters the sum.
+// TestFiguresOnlyOfGauges checks that counters of nodes are summed, and that of gauges the largest is kept: positions
+// and terms do not add up.
 func TestFiguresOnlyOfGauges(t *testing.T) {
 	d := &Document{Nodes: []Node{
 		{Name: "a", Counters: map[string]int64{"votes": 2}, Gauges: map[string]int64{"term": -4}},

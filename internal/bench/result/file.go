@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// WriteFile writes a file so that it is there as a whole or not at all, whatever interrupts the writer.
+// WriteFile replaces a file atomically: if the writer is interrupted, the file has either its old or its new content.
 func WriteFile(path string, content func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -22,6 +22,7 @@ func WriteFile(path string, content func(io.Writer) error) (err error) {
 	if err := content(f); err != nil {
 		return errors.Join(err, f.Close())
 	}
+	// CreateTemp creates files with mode 0600.
 	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
 		return err
 	}

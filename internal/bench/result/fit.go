@@ -9,23 +9,23 @@ import (
 	"github.com/geobench/geobench/internal/base/compress"
 )
 
-// beforeFaults and afterFaults are the seconds before the start and after the end of a fault. In these seconds a
-// timeline keeps its resolution while other parts are coarsened.
+// beforeFaults and afterFaults are numbers of seconds. A timeline keeps its resolution from beforeFaults before the
+// start of a fault to afterFaults after its end; other parts are coarsened.
 const (
 	beforeFaults = 15
 	afterFaults  = 60
 )
 
-// shortening makes a document shorter. The summary, regions, transactions, faults, objectives, checks and evidence are
-// in none.
+// shortening is a step that makes a document shorter. No step touches the summary, regions, transactions, faults,
+// objectives, checks or evidence.
 type shortening struct {
-	// of names the shortened part: a later shortening of the same part replaces the earlier note.
+	// of names the shortened part. The note of a later step for the same part replaces the earlier note.
 	of string
-	// do shortens the document and describes the change.
+	// do shortens the document and returns a description of the change.
 	do func(*Document) string
 }
 
-// shortenings are applied one after another until the document fits.
+// shortenings are applied in order until the document fits.
 var shortenings = []shortening{
 	{"timeline", func(d *Document) string { return d.coarsen(1, true) }},
 	{"timeline", func(d *Document) string { return d.coarsen(10, true) }},
@@ -47,14 +47,15 @@ var shortenings = []shortening{
 	}},
 }
 
-// Fit returns the document as text if it has at most plain bytes. Otherwise it returns the text and its gzipped form,
-// with at most compress.MaxPacked bytes. It shortens a document that does not fit, timeline first, starting away from
-// faults, and notes the changes. It does not modify d.
+// Fit returns the document as text if it has at most plain bytes. Otherwise it also returns the gzipped text, with at
+// most compress.MaxPacked bytes. If neither fits, Fit shortens the document and notes the changes. It starts with the
+// parts of the timeline that are far from faults. It does not modify d.
 func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 	c := *d
 	c.Timeline, c.Nodes, c.Repetitions = slices.Clone(d.Timeline), slices.Clone(d.Nodes), slices.Clone(d.Repetitions)
 	c.Histograms.Series = slices.Clone(d.Histograms.Series)
 	var made, notes []string
+	// Each step starts from the result of the previous step, so information is lost only as far as necessary.
 	for step := 0; ; step++ {
 		var b bytes.Buffer
 		if err := c.Write(&b); err != nil {
@@ -76,15 +77,16 @@ func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 		} else {
 			made, notes = append(made, s.of), append(notes, note)
 		}
+		// The note lengthens the document, so it must be in place before the size is checked again.
 		c.Notes = append(slices.Clone(d.Notes), "this result did not fit into a ConfigMap of 1 MiB: "+strings.Join(notes, "; "))
 	}
 }
 
-// coarsen merges the ticks of each cell of the given number of seconds, and drops tenths of seconds. It keeps ticks
-// near a fault unchanged if keepFaults is set. Percentiles of merged ticks are the largest of their seconds.
+// coarsen merges the ticks of each cell of the given number of seconds, and drops their tenths. If keepFaults is set,
+// ticks near a fault stay unchanged. A percentile of a merged tick is the largest among its seconds.
 func (d *Document) coarsen(seconds int, keepFaults bool) string {
 	var out []Tick
-	merged := false // the last tick of out may take more
+	merged := false // whether the last tick of out may absorb more ticks
 	for i := range d.Timeline {
 		t := d.Timeline[i]
 		if keepFaults && d.nearFault(&t) {
@@ -96,6 +98,7 @@ func (d *Document) coarsen(seconds int, keepFaults bool) string {
 			out[n-1].merge(&t)
 			continue
 		}
+		// merge changes these slices, and d shares them with the original document.
 		t.Regions, t.Faults = slices.Clone(t.Regions), slices.Clone(t.Faults)
 		out, merged = append(out, t), true
 	}
@@ -110,9 +113,9 @@ func (d *Document) coarsen(seconds int, keepFaults bool) string {
 	return text
 }
 
-// nearFault reports whether a tick is near a fault, as planned or as it really was.
+// nearFault reports whether a tick is near a fault, by its planned or its actual times.
 func (d *Document) nearFault(t *Tick) bool {
-	if t.Repetition > 1 { // times of faults count from the start of measuring
+	if t.Repetition > 1 { // times of faults count from the start of measuring, that is, within the first repetition
 		return false
 	}
 	return slices.ContainsFunc(d.Faults, func(f Fault) bool {
@@ -126,7 +129,7 @@ func (d *Document) nearFault(t *Tick) bool {
 	})
 }
 
-// merge adds a tick that follows.
+// merge adds the following tick o to t.
 func (t *Tick) merge(o *Tick) {
 	t.Seconds = t.Length() + o.Length()
 	t.Committed += o.Committed
@@ -134,6 +137,7 @@ func (t *Tick) merge(o *Tick) {
 	t.Failed += o.Failed
 	t.Attempts += o.Attempts
 	t.Offered += o.Offered
+	// Percentiles cannot be added; the largest is at least an upper bound of the merged percentile.
 	if t.P50.Compare(o.P50) < 0 {
 		t.P50 = o.P50
 	}
@@ -151,7 +155,7 @@ func (t *Tick) merge(o *Tick) {
 	t.Gap = t.Gap || o.Gap
 }
 
-// roundHistograms rounds the values of all histograms as in a timeline.
+// roundHistograms rounds the values of all histograms to 3.2%, as in the timeline.
 func (d *Document) roundHistograms() string {
 	d.Histograms.Rounded = true
 	for i := range d.Histograms.Series {
@@ -165,7 +169,7 @@ func (d *Document) roundHistograms() string {
 	return "values of histograms are within 3.2%"
 }
 
-// sumCounters leaves the engine's counters of all nodes, summed up, at the first node.
+// sumCounters replaces the engine's counters of all nodes by their sums, stored at the first node.
 func (d *Document) sumCounters() string {
 	sum := map[string]int64{}
 	for i := range d.Nodes {

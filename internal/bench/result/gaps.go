@@ -8,35 +8,35 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Gap is a time in which the emulated network was not as declared. A pod was replaced and ran before its links were
-// ready, or a link was recreated to change it. Times count from the start of the measured window of the repetition.
+// Gap is a period in which the emulated network was not as declared. Either a pod was replaced and ran before its links
+// were ready, or a link was recreated to change it. Times count from the start of the repetition's measured window.
 type Gap struct {
 	// Repetition counts from 1.
 	Repetition       int   `json:"repetition"`
 	FromMicroseconds int64 `json:"fromMicroseconds"`
 	ToMicroseconds   int64 `json:"toMicroseconds"`
-	// Cause describes the missing part of the network, and the reason.
+	// Cause describes the missing part of the network, and why it was missing.
 	Cause string `json:"cause"`
-	// Fault is the fault of the manifest for which links were recreated; empty for another cause.
+	// Fault is the fault of the manifest that required recreating links; empty for other causes.
 	Fault string `json:"fault,omitempty"`
 }
 
-// ReasonTooManyGaps says that too much of the measured time had gaps, so that what objectives are measured on is not
-// the run.
+// ReasonTooManyGaps is the reason if gaps cover too large a part of the measured time: the remaining seconds do not
+// represent the run.
 const ReasonTooManyGaps = "TooManyGaps"
 
-// The measured time that gaps may touch: a replaced pod takes a few seconds until its links are there, and Chaos Mesh a
-// few for each fault of a link.
+// Limits of the measured time that gaps may cover. The links of a replaced pod take a few seconds to become ready, and
+// Chaos Mesh needs a few seconds for each fault of a link.
 const (
-	gapSeconds        = 5  // whatever the length of the run
+	gapSeconds        = 5  // regardless of the length of the run
 	gapPercent        = 1  // of the measured time
-	gapPercentOfFault = 20 // of the measured time, with the gaps that faults of links need
+	gapPercentOfFault = 20 // of the measured time, including the gaps that faults of links need
 	gapPercentOfOne   = 50 // of one repetition
 )
 
 const second = int64(1_000_000) // microseconds
 
-// gapOf returns a function that reports whether a gap touches a tick, or another tick whose latencies are merged with
+// gapOf returns a function that reports whether a gap overlaps a tick, or another tick whose latencies are merged with
 // it.
 func (r *Report) gapOf(gaps []Gap) func(*Tick) bool {
 	cell := int64(max(1, r.Resolution.LatencySeconds)) * second
@@ -48,7 +48,7 @@ func (r *Report) gapOf(gaps []Gap) func(*Tick) bool {
 	}
 }
 
-// fillGaps marks the ticks of the timeline that a gap touches.
+// fillGaps marks the ticks of the timeline that overlap a gap.
 func (d *Document) fillGaps(r *Report) {
 	touched := r.gapOf(d.EmulationGaps)
 	for i := range d.Timeline {
@@ -59,8 +59,8 @@ func (d *Document) fillGaps(r *Report) {
 	}
 }
 
-// tooManyGaps returns a reason if gaps cover too much of the run. Objectives omit the seconds of gaps, so the figures
-// of a mostly absent network would come from the few remaining seconds.
+// tooManyGaps returns a reason if gaps cover too much of the run. Objectives omit the seconds of gaps, so their figures
+// would come from few remaining seconds.
 func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
 	unexplained := r.gapOf(slices.DeleteFunc(slices.Clone(d.EmulationGaps), func(g Gap) bool { return g.Fault != "" }))
 	var all, gaps, own int64
@@ -81,6 +81,7 @@ func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
 		first := d.EmulationGaps[0]
 		return []Reason{{ReasonTooManyGaps, fmt.Sprintf(format, args...) + fmt.Sprintf(" (the first from %s of repetition %d: %s)", moment(first.FromMicroseconds), first.Repetition, first.Cause)}}
 	}
+	// Gaps that declared faults need are expected, so they have a higher limit than unexplained gaps.
 	for _, x := range []struct {
 		seconds, percent int64
 		which            string
@@ -89,6 +90,7 @@ func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
 			return say("the emulated network had gaps in %d of %d measured seconds %s, and %d are allowed", x.seconds, all, x.which, limit)
 		}
 	}
+	// The total can be within its limit while one repetition has hardly any seconds left.
 	for _, repetition := range slices.Sorted(maps.Keys(in)) {
 		if n := in[repetition]; n*100 > of[repetition]*gapPercentOfOne {
 			return say("the emulated network had gaps in %d of the %d seconds of repetition %d, and half of them are allowed", n, of[repetition], max(1, repetition))
@@ -97,10 +99,10 @@ func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
 	return nil
 }
 
-// clearSeconds counts the transactions of a region, or of all regions if it is empty, in the seconds without gaps.
+// clearSeconds counts the transactions of a region, or of all regions together, in the seconds without gaps.
 type clearSeconds struct {
 	committed, aborted, ended int64
-	// unanswered transactions were under way, hung, or never sent when the window closed.
+	// unanswered counts the transactions that hung or were never sent when a window closed, and hung only the former.
 	unanswered, hung int64
 	microseconds     int64
 	latency          SecondHistogram
@@ -113,6 +115,7 @@ func (d *Document) clear(r *Report, region string) *clearSeconds {
 		t := &d.Timeline[i]
 		gap[[2]int{max(1, t.Repetition), t.Second}] = t.Gap
 		if !t.Gap {
+			// The last tick may extend beyond the end of the window.
 			c.microseconds += min(int64(t.Length())*second, r.DurationMicroseconds-int64(t.Second)*second)
 		}
 	}
@@ -123,10 +126,11 @@ func (d *Document) clear(r *Report, region string) *clearSeconds {
 		c.committed += s.Committed
 		c.aborted += s.Aborted
 		c.ended += s.Committed + s.Aborted + s.Failed
-		_ = c.latency.Add(s.Latency) // checked when the report was decoded
+		_ = c.latency.Add(s.Latency) // validated when the report was decoded
 	}
 	for i := range d.Regions {
 		if x := &d.Regions[i]; region == "" || x.Name == region {
+			// Transactions without an answer belong to no second, so all of them count.
 			c.unanswered += x.Hung + x.Unsent()
 			c.hung += x.Hung
 		}
@@ -134,10 +138,11 @@ func (d *Document) clear(r *Report, region string) *clearSeconds {
 	return c
 }
 
-// measure measures the metric.
+// measure returns the value of a metric over the seconds without gaps.
 func (c *clearSeconds) measure(m v1alpha1.Metric) measured {
 	failed := c.ended - c.committed - c.aborted
 	switch p, isLatency := percentiles[m]; {
+	// Gaps cover everything, so nothing was measured.
 	case c.microseconds == 0:
 		return measured{}
 	case isLatency:

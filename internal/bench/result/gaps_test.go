@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// A gap touches the second and third of five seconds, in a window of 4.5 s. Measurements in these seconds do not count.
+// TestGapsAreLeftOut has a window of 4.5 s with a gap that overlaps its second and third second. Measurements in these
+// seconds must not count.
 func TestGapsAreLeftOut(t *testing.T) {
 	r := &Report{DurationMicroseconds: 4_500_000, Repetitions: 1}
 	for s := range 5 {
@@ -54,10 +55,10 @@ func TestGapsAreLeftOut(t *testing.T) {
 		value int64
 		says  string
 	}{
-		{132, "132/s, 2 s with gaps in the emulated network omitted"}, // 330 in 2.5 s
+		{132, "132/s, 2 s with gaps in the emulated network omitted"}, // 330 commits in 2.5 s
 		{12, "12/s, 2 s with gaps in the emulated network omitted"},
 		{1008, "1.0ms of 300 transactions, 2 s with gaps in the emulated network omitted"},
-		{22_801, "22801 ppm, 2 s with gaps in the emulated network omitted"}, // 7 of 307
+		{22_801, "22801 ppm, 2 s with gaps in the emulated network omitted"}, // 7 of 307 transactions
 		{250_000, "250000 ppm, 2 s with gaps in the emulated network included"},
 		{100_000, "100000 ppm, 2 s with gaps in the emulated network included"},
 	} {
@@ -68,8 +69,8 @@ func TestGapsAreLeftOut(t *testing.T) {
 	}
 }
 
-// Gaps are bounded: few seconds are omitted, more make the run Invalid, and faults of links, which Chaos Mesh cannot do
-// without gaps, get more.
+// TestTooManyGaps checks the limits: a few seconds are omitted, and more make the run Invalid. Faults of links have a
+// higher limit, because Chaos Mesh cannot inject them without gaps.
 func TestTooManyGaps(t *testing.T) {
 	gap := func(repetition int, from, to float64, fault string) Gap {
 		return Gap{Repetition: repetition, FromMicroseconds: int64(from * 1e6), ToMicroseconds: int64(to * 1e6), Cause: "cause", Fault: fault}

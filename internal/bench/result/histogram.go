@@ -15,16 +15,16 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Every latency histogram has the same shape, so that all of them merge without loss: microseconds from 1 to 2 h with
-// three significant digits. The longest requestTimeout that the API admits is 1 h. The range therefore holds every
-// attempt with an answer in time, and an hour in the queue of an open loop before it. A longer latency counts as never
-// observed; the exact maximum and sum are stored separately.
+// Shape of every latency histogram, so that all of them merge without loss: microseconds from 1 to 2 h with three
+// significant digits. The API limits requestTimeout to 1 h. The range thus covers any attempt with an answer in time,
+// after up to an hour in the queue of an open loop. A longer latency counts as unobserved; exact maximum and sum are
+// stored separately.
 const (
 	HistogramLowest  = 1
 	HistogramHighest = 7_200_000_000
 	HistogramDigits  = 3
 
-	// formerHighest is HistogramHighest of result documents before version 0.1: they clipped at 120 s.
+	// formerHighest is the HistogramHighest of result documents before version 0.1, which clipped at 120 s.
 	formerHighest = 120_000_000
 )
 
@@ -33,29 +33,31 @@ func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(HistogramLowest, HistogramHighest, HistogramDigits)
 }
 
-// Microseconds rounds d to the resolution of a histogram.
+// Microseconds rounds d to microseconds, the resolution of histograms. A negative d yields 0.
 func Microseconds(d time.Duration) int64 {
 	return max(0, int64((d+500*time.Nanosecond)/time.Microsecond))
 }
 
-// EncodeHistogram writes h in the HDR V2 format, compressed, in base64. An empty histogram is the empty string.
+// EncodeHistogram encodes h in the compressed HDR V2 format, in base64. An empty or nil histogram yields the empty
+// string.
 func EncodeHistogram(h *hdrhistogram.Histogram) string {
 	if h == nil || h.TotalCount() == 0 {
 		return ""
 	}
 	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil {
-		panic("result: encoding a histogram: " + err.Error()) // writes to memory: cannot fail
+		panic("result: encoding a histogram: " + err.Error()) // it writes to memory and cannot fail
 	}
 	return string(b)
 }
 
-// DecodeHistogram reads what EncodeHistogram has written, now or in earlier versions, and refuses histograms of any
-// other shape.
+// DecodeHistogram decodes the output of EncodeHistogram, also of earlier versions. It refuses histograms of any other
+// shape.
 func DecodeHistogram(s string) (*hdrhistogram.Histogram, error) {
 	if s == "" {
 		return NewHistogram(), nil
 	}
+	// The shape must be checked first: Decode allocates memory for whatever shape the header claims.
 	if err := checkShape(s); err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func DecodeHistogram(s string) (*hdrhistogram.Histogram, error) {
 	return h, nil
 }
 
-// checkShape looks at the header alone: decoding a histogram of another shape could take any amount of memory.
+// checkShape checks only the header, because decoding a histogram of another shape could take any amount of memory.
 func checkShape(s string) error {
 	b, err := base64.StdEncoding.DecodeString(s)
 	if err != nil {
@@ -84,6 +86,7 @@ func checkShape(s string) error {
 		return fmt.Errorf("histogram: %w", err)
 	}
 	digits, lowest, highest := binary.BigEndian.Uint32(head[12:]), binary.BigEndian.Uint64(head[16:]), binary.BigEndian.Uint64(head[24:])
+	// Results of earlier versions must stay readable.
 	if digits != HistogramDigits || lowest != HistogramLowest || highest != HistogramHighest && highest != formerHighest {
 		return fmt.Errorf("histogram: it has %d digits from %d to %d us, not %d digits from %d to %d us",
 			digits, lowest, highest, HistogramDigits, HistogramLowest, HistogramHighest)
@@ -91,8 +94,8 @@ func checkShape(s string) error {
 	return nil
 }
 
-// SecondHistogram is a small latency histogram for one second of a timeline: sixteen buckets per doubling, so that a
-// percentile is within 3.2% of the truth. The zero value is empty.
+// SecondHistogram is a small latency histogram for one second of a timeline. It has sixteen buckets per doubling, so
+// percentiles are accurate to 3.2%. The zero value is empty.
 type SecondHistogram struct {
 	counts [secondBuckets]uint32
 }
@@ -102,6 +105,7 @@ const secondBuckets = 475
 
 func secondBucket(us int64) int {
 	v := uint64(min(us, HistogramHighest))
+	// Below 16, the number of bits to shift by would be negative.
 	if v < 16 {
 		return int(v)
 	}
@@ -109,7 +113,7 @@ func secondBucket(us int64) int {
 	return 16*shift + int(v>>shift)
 }
 
-// secondValue is the middle of bucket i.
+// secondValue returns the middle of bucket i in microseconds.
 func secondValue(i int) int64 {
 	if i < 32 {
 		return int64(i)
@@ -121,8 +125,8 @@ func secondValue(i int) int64 {
 // Record counts one latency of us microseconds, 0 or more.
 func (s *SecondHistogram) Record(us int64) { s.counts[secondBucket(us)]++ }
 
-// Percentile returns the p-th percentile, in microseconds, of the recorded latencies and of never others that rank
-// above all of them; the value 0 when there are none.
+// Percentile returns the p-th percentile, in microseconds, of the recorded latencies together with never more that rank
+// above all of them. It returns the value 0 if there are none.
 func (s *SecondHistogram) Percentile(p float64, never int64) v1alpha1.Quantile {
 	total := never
 	for _, c := range s.counts {
@@ -142,6 +146,7 @@ func (s *SecondHistogram) Percentile(p float64, never int64) v1alpha1.Quantile {
 			return v1alpha1.Observed(largest)
 		}
 	}
+	// The rank falls among the transactions without a latency, so only a lower bound is known.
 	return v1alpha1.MoreThan(largest)
 }
 
@@ -158,7 +163,7 @@ func (s *SecondHistogram) AppendTo(b []byte) []byte {
 	return b
 }
 
-// Add adds what AppendTo has written.
+// Add adds the buckets that AppendTo wrote.
 func (s *SecondHistogram) Add(b []byte) error {
 	at := uint64(0)
 	for len(b) > 0 {
@@ -167,6 +172,7 @@ func (s *SecondHistogram) Add(b []byte) error {
 			return fmt.Errorf("timeline: a bucket is cut off")
 		}
 		count, m := binary.Uvarint(b[n:])
+		// Reports come over the network, so every index and count is checked before it is used.
 		if m <= 0 || gap >= secondBuckets || at+gap >= secondBuckets || count > 1<<32-1 {
 			return fmt.Errorf("timeline: bucket %d with count %d is out of range", at+gap, count)
 		}

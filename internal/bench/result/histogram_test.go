@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// latencies fills a histogram like a run's: with a local mode and a mode across a wide-area link.
+// latencies returns latencies like those of a run, with a mode for local transactions and a mode across a wide-area
+// link.
 func latencies(rng *rand.Rand, n int) (d tally) {
 	d.histogram = NewHistogram()
 	for range n {

@@ -11,50 +11,52 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Estimator names how the percentiles of a document are made from its transactions: see Latency. Documents of versions
-// that computed them over committed transactions alone have no name.
+// Estimator names the method by which a document derives percentiles from its transactions: see Latency. It is empty in
+// documents of earlier versions, whose percentiles cover only committed transactions.
 const Estimator = "product-limit"
 
-// Latency holds percentiles, maximum and mean of the time from when a transaction was due until it committed, in
-// microseconds. It covers all transactions that were due in the measured windows, except aborted transactions.
-// Percentiles are accurate to three digits.
+// Latency holds percentiles, maximum and mean of the time between the moment at which a transaction is due and its
+// commit, in microseconds. It covers all transactions that were due in the measured windows, except aborted
+// transactions. Percentiles have three significant digits.
 //
-// Only a part of these times is observed. A transaction ranks above all committed transactions if it was refused or
-// never sent, if its outcome is unknown, or if it took longer than a histogram holds. Without these transactions, a
-// database would look faster the less it answers. A transaction in flight when its window closed is right-censored at
-// its waiting time. The percentiles are product-limit estimates (E. L. Kaplan and P. Meier, "Nonparametric Estimation
-// from Incomplete Observations", 1958). Young transactions at the end of a window therefore do not bias them. A
-// percentile that falls among unobserved transactions is a lower bound: the longest time that any transaction took or
-// waited. The estimate assumes that latencies do not depend on when transactions were due. Where the backlog of an open
-// loop grew, all percentiles are therefore lower bounds, in which a transaction in flight counts with its waiting time.
+// Not all of these times are observed. A transaction ranks above all committed transactions if it was refused, was
+// never sent, has an unknown outcome, or took longer than a histogram covers. If they were omitted, a database would
+// look faster the less it answers. A transaction that is in flight when its window closes is right-censored at its
+// waiting time. Percentiles are product-limit estimates (E. L. Kaplan and P. Meier, "Nonparametric Estimation from
+// Incomplete Observations", 1958), so young transactions at the end of a window do not bias them. A percentile that
+// falls among unobserved transactions is a lower bound: the longest time that any transaction took or waited. The
+// estimate assumes that latencies do not depend on the time at which transactions are due. If the backlog of an open
+// loop grew, the assumption fails. All percentiles are then lower bounds, with transactions in flight counted at their
+// waiting time.
 type Latency struct {
 	P50 v1alpha1.Quantile `json:"p50"`
 	P90 v1alpha1.Quantile `json:"p90"`
 	P95 v1alpha1.Quantile `json:"p95"`
 	P99 v1alpha1.Quantile `json:"p99"`
-	// Max is a lower bound if an unobserved transaction ranks above the largest observed latency.
+	// Max is a lower bound if an unobserved transaction may have taken longer than the largest observed latency.
 	Max v1alpha1.Quantile `json:"max"`
-	// Mean is the mean of committed transactions, and a lower bound where Max is.
+	// Mean is the mean over committed transactions. It is a lower bound if Max is.
 	Mean v1alpha1.Quantile `json:"mean"`
 }
 
-// tally adds up the latencies of transactions, observed or not.
+// tally accumulates the latencies of transactions, observed or not.
 type tally struct {
-	// count, sum and max cover the committed transactions; histogram has the latencies that it can hold.
+	// count, sum and max cover all committed transactions; histogram covers those with a latency in its range.
 	count, sum, max int64
 	histogram       *hdrhistogram.Histogram
-	// waiting holds the waiting times of the transactions in flight at the end of their windows.
+	// waiting holds the waiting times of transactions in flight when their window closed.
 	waiting *hdrhistogram.Histogram
-	// never counts the transactions that rank above all others, and neverSum is the time that they have waited.
+	// never is the number of transactions that rank above all others, and neverSum the total time that they waited.
 	never, neverSum int64
-	// longest is the longest wait of a transaction that was not observed.
+	// longest is the longest wait of a transaction without an observed latency.
 	longest int64
-	// growing says that the transactions are of a backlog that grew: see figures.grows. The product-limit estimate does
-	// not hold, and every percentile is a lower bound.
+	// growing is set if the backlog of these transactions grew: see figures.grows. The product-limit estimate is then
+	// invalid, and every percentile is a lower bound.
 	growing bool
 }
 
-// add adds the transactions of one outcome; h is the decoded histogram of d. Aborted transactions have no latency.
+// add adds the transactions with one outcome; h is the decoded histogram of d. It ignores aborted transactions, which
+// have no latency.
 func (t *tally) add(outcome string, d *Distribution, h *hdrhistogram.Histogram) {
 	if d.Count == 0 {
 		return
@@ -65,6 +67,8 @@ func (t *tally) add(outcome string, d *Distribution, h *hdrhistogram.Histogram) 
 		t.sum += d.SumMicroseconds
 		t.max = max(t.max, d.MaxMicroseconds)
 		merge(&t.histogram, h)
+		// These transactions did commit, but the histogram cannot rank them: count them above all others, at a wait of at
+		// least its limit.
 		t.never += d.Clipped
 		if d.Clipped > 0 {
 			t.longest = max(t.longest, HistogramHighest)
@@ -99,7 +103,7 @@ func (t *tally) merge(o *tally) {
 	merge(&t.waiting, o.waiting)
 }
 
-// decode reads the latencies of a series.
+// decode returns the latencies of a series.
 func (d *Document) decode(s *HistogramSeries) (t tally, err error) {
 	for _, x := range []struct {
 		to   **hdrhistogram.Histogram
@@ -112,17 +116,17 @@ func (d *Document) decode(s *HistogramSeries) (t tally, err error) {
 		merge(x.to, h)
 	}
 	t.count, t.sum, t.max = total(t.histogram), s.SumMicroseconds, s.MaxMicroseconds
-	if t.histogram != nil && t.max == 0 { // of a version that did not write it
+	if t.histogram != nil && t.max == 0 { // earlier versions did not store the maximum
 		t.max = t.histogram.Max()
 	}
 	t.never, t.neverSum, t.longest, t.growing = s.Never, s.NeverMicroseconds, s.LongestMicroseconds, s.Growing
 	return t, nil
 }
 
-// Latencies are the latencies of some of the transactions of a document.
+// Latencies holds the latencies of a subset of a document's transactions.
 type Latencies struct{ tally }
 
-// Latencies sums the series for which of returns true. It omits unreadable series.
+// Latencies sums the series that of selects. It omits series that cannot be decoded.
 func (d *Document) Latencies(of func(*HistogramSeries) bool) *Latencies {
 	l := &Latencies{}
 	for i := range d.Histograms.Series {
@@ -137,22 +141,22 @@ func (d *Document) Latencies(of func(*HistogramSeries) bool) *Latencies {
 	return l
 }
 
-// Samples returns how many transactions there are, observed or not.
+// Samples returns the number of transactions, observed or not.
 func (l *Latencies) Samples() int64 { return l.samples() }
 
-// Quantiles returns the latencies below which percents, in ascending order, of the transactions lie.
+// Quantiles returns the percentiles of the latencies; percents must ascend.
 func (l *Latencies) Quantiles(percents ...float64) []v1alpha1.Quantile {
 	return l.quantiles(percents...)
 }
 
-// mayHideCensored reports whether the percentiles may omit unanswered transactions, as in results of versions without
-// an Estimator.
+// mayHideCensored reports whether the percentiles may omit unanswered transactions, as in documents of earlier versions
+// without an Estimator.
 func (d *Document) mayHideCensored() bool {
 	s := &d.Summary
 	return d.Histograms.Estimator == "" && s.Refused+s.Unknown+s.Unfinished+s.Unsent() > 0
 }
 
-// censoredNote is the note of documents that may.
+// censoredNote is the note for documents for which mayHideCensored is true.
 const censoredNote = "this result is of a version whose percentiles are those of committed transactions alone: transactions that were refused, unanswered or never sent are missing from them"
 
 func merge(to **hdrhistogram.Histogram, h *hdrhistogram.Histogram) {
@@ -165,13 +169,13 @@ func merge(to **hdrhistogram.Histogram, h *hdrhistogram.Histogram) {
 	(*to).Merge(h)
 }
 
-// samples returns the number of transactions that the percentiles are of, observed or not.
+// samples returns the number of transactions that the percentiles cover, observed or not.
 func (t *tally) samples() int64 { return t.observed() + total(t.waiting) + t.never }
 
-// observed returns the number of transactions whose latency is known.
+// observed returns the number of transactions with a known latency.
 func (t *tally) observed() int64 { return total(t.histogram) }
 
-// sumOf returns the sum of a histogram, in microseconds.
+// sumOf returns the sum of the values of a histogram, in microseconds.
 func sumOf(h *hdrhistogram.Histogram) (sum int64) {
 	for _, b := range bars(h) {
 		sum += b.us * b.n
@@ -186,7 +190,7 @@ func total(h *hdrhistogram.Histogram) int64 {
 	return h.TotalCount()
 }
 
-// latency returns the percentiles; zeros where there are no transactions.
+// latency returns the percentiles, maximum and mean; zeros if there are no transactions.
 func (t *tally) latency() Latency {
 	if t.samples() == 0 {
 		return Latency{}
@@ -198,13 +202,17 @@ func (t *tally) latency() Latency {
 		mean = ratio(t.count, 1, t.sum)
 	}
 	l.Mean = v1alpha1.Observed(mean)
+	// Under a growing backlog, everything in flight counts at its waiting time, so that the mean is a valid lower bound.
 	if t.growing {
 		mean = ratio(t.count+t.never+total(t.waiting), 1, t.sum+t.neverSum+sumOf(t.waiting))
 		l.Max, l.Mean = v1alpha1.MoreThan(t.horizon()), v1alpha1.MoreThan(mean)
 		return l
 	}
+	// Some transaction may have taken longer than the observed maximum.
 	if t.never > 0 || t.longest > t.max {
 		if n := t.count + t.never; n > 0 {
+			// Transactions without an answer may have waited only briefly; their inclusion must not make the mean look
+			// better.
 			mean = max(mean, ratio(n, 1, t.sum+t.neverSum))
 		}
 		l.Max, l.Mean = v1alpha1.MoreThan(t.horizon()), v1alpha1.MoreThan(mean)
@@ -212,7 +220,7 @@ func (t *tally) latency() Latency {
 	return l
 }
 
-// cells returns percentiles of l as cells of a table: "-" where there are no transactions.
+// cells formats quantiles of l for a table; "-" if there are no transactions.
 func (l *Latency) cells(of ...v1alpha1.Quantile) (out []string) {
 	for _, q := range of {
 		if *l == (Latency{}) {
@@ -232,10 +240,10 @@ func (t *tally) optional() *Latency {
 	return &l
 }
 
-// horizon is the longest time that any transaction took or waited. No longer time was observed.
+// horizon returns the longest time that any transaction took or waited.
 func (t *tally) horizon() int64 { return max(t.max, t.longest) }
 
-// bar is a bucket of a histogram: n transactions of at most us microseconds.
+// bar is a bucket of a histogram: n transactions of at most us microseconds (and more than the previous bucket's).
 type bar struct{ us, n int64 }
 
 func bars(h *hdrhistogram.Histogram) (out []bar) {
@@ -250,11 +258,11 @@ func bars(h *hdrhistogram.Histogram) (out []bar) {
 	return out
 }
 
-// rank is the number of transactions, of n, that take at most the p-th percentile: the nearest integer, and at least
-// one, as in HdrHistogram.
+// rank returns the rank of the p-th percentile among n transactions, rounded to the nearest integer and at least 1, as
+// in HdrHistogram.
 func rank(p float64, n int64) float64 { return max(1, math.Floor(float64(p/100*float64(n))+0.5)) }
 
-// quantiles returns the product-limit estimates of percentiles, which must ascend.
+// quantiles returns the product-limit estimates of percentiles; percents must ascend.
 func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
 	if t.growing {
 		return t.leastQuantiles(percents)
@@ -262,10 +270,11 @@ func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
 	out := make([]v1alpha1.Quantile, 0, len(percents))
 	n := t.samples()
 	for us, share := range t.survival() {
-		// The share is a product of rounded factors: a thousandth of a transaction is no transaction.
+		// The share is a product of rounded factors; the tolerance of a thousandth of a transaction absorbs the rounding
+		// error.
 		for len(out) < len(percents) && float64(n)*(1-share) >= rank(percents[len(out)], n)-1e-3 {
-			// A percentile is the upper end of its bucket, which may lie above the largest value seen. The horizon, and not the
-			// largest observed value, bounds it: the percentile must not fall when the largest observation is lost.
+			// A percentile is the upper end of its bucket, which may exceed the largest value. The bound is the horizon, not
+			// the largest observed value: a percentile must not fall when the largest observation is missing.
 			out = append(out, v1alpha1.Observed(min(us, t.horizon())))
 		}
 		if len(out) == len(percents) {
@@ -278,7 +287,7 @@ func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
 	return out
 }
 
-// leastQuantiles returns lower bounds of percentiles: a transaction in flight takes at least its waiting time so far.
+// leastQuantiles returns lower bounds of percentiles. A transaction in flight takes at least its current waiting time.
 func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
 	var all *hdrhistogram.Histogram
 	merge(&all, t.histogram)
@@ -298,10 +307,10 @@ func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
 	return out
 }
 
-// survival yields each observed latency, in ascending order, with the estimated share of transactions that take longer:
-// the product over all latencies so far of the share, of the transactions still at risk, that is not observed there.
-// Transactions that never commit stay at risk at all times. One that was under way is at risk until the time that it
-// had waited, and of an observation in the same bucket, too.
+// survival yields each observed latency, in ascending order, with the estimated share of transactions that take longer.
+// This is the product, over all latencies so far, of the share of transactions at risk that is not observed at that
+// latency. Transactions that never commit always stay at risk. A transaction in flight is at risk until its waiting
+// time, including observations in the same bucket.
 func (t *tally) survival() func(yield func(us int64, share float64) bool) {
 	return func(yield func(int64, float64) bool) {
 		waiting := bars(t.waiting)
@@ -320,7 +329,7 @@ func (t *tally) survival() func(yield func(us int64, share float64) bool) {
 	}
 }
 
-// waitingLonger returns how many of the transactions under way had waited for more than us microseconds.
+// waitingLonger returns the number of transactions in flight that had waited for more than us microseconds.
 func (t *tally) waitingLonger(us int64) (n int64) {
 	for _, b := range bars(t.waiting) {
 		if b.us > us {
@@ -330,7 +339,7 @@ func (t *tally) waitingLonger(us int64) (n int64) {
 	return n
 }
 
-// medianLatency takes the median of each figure; of an even number, the lower of the two in the middle.
+// medianLatency returns the median of each figure. With an even number, it is the lower of the two middle values.
 func medianLatency(all []Latency) Latency {
 	median := func(of func(*Latency) v1alpha1.Quantile) v1alpha1.Quantile {
 		var v []v1alpha1.Quantile
@@ -349,19 +358,19 @@ func medianLatency(all []Latency) Latency {
 	}
 }
 
-// medianQuantile returns the median, the lower one of an even number, and sorts all. A lower bound below the median may
-// be any larger value: then only a lower bound of the median is known.
+// medianQuantile sorts all and returns the median: the lower of the two middle values if the number is even. A lower
+// bound below the median could stand for any larger value, so the result is then only a lower bound.
 func medianQuantile(all []v1alpha1.Quantile) v1alpha1.Quantile {
 	slices.SortFunc(all, v1alpha1.Quantile.Compare)
 	middle := (len(all) - 1) / 2
 	known := slices.DeleteFunc(slices.Clone(all), v1alpha1.Quantile.IsBound)
 	if least := all[middle]; middle >= len(known) || known[middle] != least {
-		return v1alpha1.MoreThan(least.Least()) // a bound is below, or is the median
+		return v1alpha1.MoreThan(least.Least()) // a bound is below the median, or is the median
 	}
 	return all[middle]
 }
 
-// FormatQuantile writes a quantile for a person: 105.4ms, or > 140.0ms for a lower bound.
+// FormatQuantile formats a quantile, such as 105.4ms, or > 140.0ms for a lower bound.
 func FormatQuantile(q v1alpha1.Quantile) string {
 	if q.IsBound() {
 		return "> " + formatMicroseconds(q.Least())
@@ -370,21 +379,21 @@ func FormatQuantile(q v1alpha1.Quantile) string {
 }
 
 const (
-	// hungFloor is the shortest wait, in microseconds, of a transaction that hangs.
+	// hungFloor is the minimum wait of a hung transaction, in microseconds.
 	hungFloor = 1_000_000
-	// hungFactor is the factor by which a hung transaction exceeds the 99th percentile. A single 99th percentile is often
-	// exceeded, because most transactions in flight at an instant are long.
+	// hungFactor is the factor by which a hung transaction exceeds the 99th percentile. The percentile alone would be
+	// exceeded often, because long transactions are overrepresented among those in flight.
 	hungFactor = 3
 )
 
-// knownAt returns the number of transactions that say something of a percentile with this estimate: all but those in
-// flight that had waited for less.
+// knownAt returns the number of transactions that contribute to a percentile with estimate q: all but those in flight
+// that had waited for less.
 func (t *tally) knownAt(q v1alpha1.Quantile) int64 {
 	return t.observed() + t.never + t.waitingLonger(q.Least())
 }
 
-// hung returns the number of transactions in flight that had waited for more than a second and for more than three
-// times the 99th percentile. The percentile covers the committed transactions.
+// hung returns the number of transactions in flight that had waited for more than a second, and for more than three
+// times p99. p99 is the 99th percentile of the committed transactions.
 func (t *tally) hung() int64 {
 	p99 := int64(0)
 	if t.observed() > 0 {

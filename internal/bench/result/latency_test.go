@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// tallied returns the latencies of transactions that committed, that were under way, and that timed out.
+// tallied returns the latencies of transactions that committed, were in flight, or timed out.
 func tallied(committed, waiting, timedOut []int64) (t tally) {
 	for _, x := range []struct {
 		outcome   string
@@ -23,10 +23,10 @@ func tallied(committed, waiting, timedOut []int64) (t tally) {
 	return t
 }
 
-// repeat returns n times v.
+// repeat returns a slice of n times v.
 func repeat(v int64, n int) []int64 { return slices.Repeat([]int64{v}, n) }
 
-// TestQuantiles: unobserved transactions raise percentiles or turn them into bounds.
+// TestQuantiles checks that unobserved transactions raise percentiles or turn them into lower bounds.
 func TestQuantiles(t *testing.T) {
 	value, bound := v1alpha1.Observed, v1alpha1.MoreThan
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestNoPercentileFalls removes random answers: no percentile may fall.
+// TestNoPercentileFalls removes random answers and checks that no percentile falls.
 func TestNoPercentileFalls(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 41))
 	percents := []float64{1, 25, 50, 75, 90, 95, 99, 99.9, 100}
@@ -82,11 +82,11 @@ func TestNoPercentileFalls(t *testing.T) {
 			"longer than it held": clipped(kept, waiting, gone),
 		} {
 			for i, is := range after.quantiles(percents...) {
-				// A bound says nothing about larger values, so that it may lie below a value that is no longer known.
+				// A lower bound may be below a value that is no longer known.
 				least := was[i].Least()
 				if what == "timed out early" || what == "never sent" {
-					// A value is the end of its bucket, a thousandth above its begin, or the longest time that is known. The
-					// longest time is lost with its answer, unless the client waits at least as long.
+					// A value is the upper end of its bucket, a thousandth above the lower end, or the longest known time. That
+					// time is lost with its answer, unless the client waits at least as long.
 					least -= least / 1000
 				}
 				if v, ok := is.Value(); ok && (v < least || was[i].IsBound()) {

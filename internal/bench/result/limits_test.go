@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// soak returns the reports of a run of the given length in seconds with faults: one worker in each region, with
+// soak returns the reports of a run with faults, of the given length in seconds. Each region has one worker with
 // perSecond transactions per second, whose latencies have four modes.
 func soak(seconds, perSecond int, regions ...string) []*Report {
 	var reports []*Report
@@ -47,7 +47,7 @@ func soak(seconds, perSecond int, regions ...string) []*Report {
 	return reports
 }
 
-// repetitive returns a report with the given numbers of repetitions and of types of transactions, of each class and
+// repetitive returns a report with the given numbers of repetitions and transaction types, with every class and
 // outcome.
 func repetitive(repetitions, types int) *Report {
 	r := &Report{Kind: ReportKind, Version: ReportVersion, Workload: "w", Arrival: "Closed", DurationMicroseconds: second, Repetitions: repetitions,
@@ -77,8 +77,8 @@ func repetitive(repetitions, types int) *Report {
 	return r
 }
 
-// A report fits into a ConfigMap whatever its load generator has seen: the counts are exact, and the note names the
-// coarser parts.
+// TestReportsFit checks that a report fits into a ConfigMap, whatever its load generator recorded. Counts must be
+// exact, and the note must name the parts with a coarser resolution.
 func TestReportsFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		report *Report
@@ -121,7 +121,7 @@ func TestReportsFit(t *testing.T) {
 	}
 }
 
-// longDocument returns the document of a run of the given length in seconds in three regions, with a fault a tenth of
+// longDocument returns the document of a run of the given length in seconds in three regions. Faults take up a tenth of
 // the time.
 func longDocument(t *testing.T, seconds int) *Document {
 	t.Helper()
@@ -156,8 +156,8 @@ func longDocument(t *testing.T, seconds int) *Document {
 	return d
 }
 
-// The result of six hours at 1,000/s in three regions, with faults, fits into a ConfigMap: the effect of the faults is
-// measured to a tenth of a second, and their seconds stay.
+// TestLongResultFits checks that the result of six hours at 1,000/s in three regions, with faults, fits into a
+// ConfigMap. The effects of faults are measured to a tenth of a second, and their seconds are kept.
 func TestLongResultFits(t *testing.T) {
 	const hours = 6 * 3600
 	d := longDocument(t, hours)
@@ -206,7 +206,8 @@ func TestLongResultFits(t *testing.T) {
 	}
 }
 
-// Every shortening keeps the sums of the timeline, and a document that has nothing left but its summary still fits.
+// TestShortenings checks that every shortening keeps the sums of the timeline, and that a document with nothing left
+// but its summary fits.
 func TestShortenings(t *testing.T) {
 	d := longDocument(t, 1300)
 	for i, s := range shortenings {
@@ -226,7 +227,8 @@ func TestShortenings(t *testing.T) {
 	}
 }
 
-// A document that is large for a reason other than its timeline, such as 32 regions, still fits.
+// TestWideResultFits checks that a document that is large for reasons other than its timeline, such as 32 regions,
+// still fits.
 func TestWideResultFits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 0))
 	d := &Document{APIVersion: APIVersion, Kind: Kind, Name: "wide", Timeline: []Tick{}, Summary: Summary{Counts: Counts{Committed: 1}}}
@@ -255,7 +257,7 @@ func TestWideResultFits(t *testing.T) {
 	}
 }
 
-// summed is a document with the figures of a report.
+// summed returns a document with the figures of a report.
 func summed(t *testing.T, r *Report) *Document {
 	t.Helper()
 	m, err := Merge([]*Report{r})
@@ -273,7 +275,8 @@ func summed(t *testing.T, r *Report) *Document {
 	return d
 }
 
-// Reports of different resolutions merge at the coarser resolution, in either order, and merging changes none of them.
+// TestResolutionsMerge checks that reports of different resolutions merge at the coarser resolution, in either order,
+// without being modified.
 func TestResolutionsMerge(t *testing.T) {
 	for _, x := range resolutions[1:] {
 		reports := append(soak(130, 500, "us", "eu"), soak(130, 700, "us")...)
@@ -315,7 +318,7 @@ func TestResolutionsMerge(t *testing.T) {
 	}
 }
 
-// A report is merged in one way, or refused, whatever lengths it claims.
+// TestResolutionsAreChecked checks that reports with lengths of cells that cannot be merged are refused.
 func TestResolutionsAreChecked(t *testing.T) {
 	for _, x := range []Resolution{{LatencySeconds: 7}, {LatencySeconds: -10}, {LatencySeconds: 10, Seconds: 60}, {Seconds: 10}, {LatencySeconds: 600, Seconds: 7}} {
 		if err := x.valid(); err == nil {

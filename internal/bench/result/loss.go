@@ -9,14 +9,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// ReasonLossDiffers says that while it was measured, a link lost another share of its packets than declared.
+// ReasonLossDiffers is the reason if a link's packet loss in the measured time differed from the declared loss.
 const ReasonLossDiffers = "LossDiffers"
 
-// fillLoss adds to the links how many packets of probes were lost. Of both statuses of a probe the difference counts.
+// fillLoss adds the number of lost probe packets to the links. It is the difference between the probe's statuses after
+// and before the run.
 func (d *Document) fillLoss(in *Inputs) {
 	count := func(statuses []admin.Status, sign int64) {
 		for i := range statuses {
 			s := &statuses[i]
+			// A new process counts from zero, so a difference to its predecessor's counters would be meaningless.
 			if s.ID < 0 || s.ID >= in.Topology.Nodes() || !sameProcess(in, s.Node) {
 				continue
 			}
@@ -32,7 +34,8 @@ func (d *Document) fillLoss(in *Inputs) {
 	count(in.After, 1)
 	count(in.Before, -1)
 	for i := range d.Links {
-		d.Links[i].LostProbes = max(0, d.Links[i].LostProbes) // replies to packets sent before the run arrive during it
+		// replies to packets that were sent before the run may arrive during it
+		d.Links[i].LostProbes = max(0, d.Links[i].LostProbes)
 	}
 }
 
@@ -49,12 +52,12 @@ func sameProcess(in *Inputs, node string) bool {
 	return of(in.Before) == of(in.After)
 }
 
-// lossInFlight is the number of packets of each probe that may be in flight when it is asked.
+// lossInFlight is the number of packets of each probe that may be in flight when its status is read.
 const lossInFlight = 2
 
-// lossDiffers compares the probes' packet loss with the loss that the network profile declares for both directions.
-// netem, for example, also drops packets when its queue of 1000 is full. Links that a declared fault
-// changes are shown but not judged.
+// lossDiffers compares the loss that the probes measured with the declared loss of both directions. Real loss can
+// exceed it: netem, for example, also drops packets when its queue of 1000 is full. Links that a declared fault changes
+// are shown but not judged.
 func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	if in.Simulated {
 		return nil
@@ -68,9 +71,11 @@ func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 			continue
 		}
 		passes := func(x, y geo.Region) float64 { return 1 - float64(t.Links[x][y].LossPPM)/1e6 }
+		// A probe gets its reply only if both the packet and the reply pass.
 		p, n := 1-passes(a, b)*passes(b, a), float64(l.Probes)
 		low, high := chanceRange(n, p, len(d.Links))
 		inFlight := lossInFlight*float64(t.Partitions*t.Replicas*t.Partitions*t.Replicas) + 1
+		// A packet in flight at a reading counts as lost, although its reply may still arrive.
 		low, high = max(0, low-inFlight), high+inFlight
 		if lost := float64(l.LostProbes); lost < low || lost > high {
 			out = append(out, Reason{ReasonLossDiffers, fmt.Sprintf(

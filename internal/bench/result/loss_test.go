@@ -24,7 +24,7 @@ func TestLossDiffers(t *testing.T) {
 		probes, lost int64
 		before       int64 // lost before the run
 		faults       []v1alpha1.Fault
-		another      bool // process
+		another      bool // whether the process changed
 		says         string
 	}{
 		"nothing probes":                 {},

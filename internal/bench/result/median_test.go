@@ -6,7 +6,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// A bound below the median may be any larger value.
+// TestMedianAmongBounds checks that a lower bound below the median makes the median a lower bound, because it may stand
+// for any larger value.
 func TestMedianAmongBounds(t *testing.T) {
 	at, over := v1alpha1.Observed, v1alpha1.MoreThan
 	for name, c := range map[string]struct {

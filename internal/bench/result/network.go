@@ -30,7 +30,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 				DeclaredRTTMicroseconds: Microseconds(in.Topology.RTT(geo.Region(a), geo.Region(b)))}
 		}
 	}
-	requests, answers := geo.Traffic{}, make([]geo.Traffic, n) // by region
+	requests, answers := geo.Traffic{}, make([]geo.Traffic, n) // answers is by region
 	quiet, loaded := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
 	below, through := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
 	place := func(s *admin.Status, l *admin.LinkStatus) int {
@@ -52,7 +52,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		}
 	}
 	for i := range in.After {
-		if in.Target != nil { // probes next to its nodes; the probes' figures do not describe the database
+		if in.Target != nil { // probes next to the target's nodes, whose own figures do not describe the database
 			for j := range in.After[i].Links {
 				l := &in.After[i].Links[j]
 				if at := place(&in.After[i], l); at >= 0 {
@@ -62,15 +62,16 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			continue
 		}
 		s := &in.After[i]
+		// Counters of nodes are totals since their start; only the growth belongs to the run.
 		b := countedFrom(before[s.Node], s, slices.Contains(d.Uncounted, s.Node))
 		node := Node{
 			Name: s.Node, DataBytes: s.DataBytes, Rows: s.Rows,
 			Operations: s.Operations - b.Operations, Counters: subtract(s.Counters, b.Counters), Gauges: maps.Clone(s.Gauges),
 		}
 		switch cpu := s.CPUSeconds - b.CPUSeconds; {
-		case in.SharedProcess && s.CPUSeconds == 0: // a node that was stopped, which says nothing of the process
+		case in.SharedProcess && s.CPUSeconds == 0: // the node was stopped and reports nothing about the process
 		case in.SharedProcess:
-			if began := before[s.Node]; began != nil { // the process continues whatever happens to the node
+			if began := before[s.Node]; began != nil { // the process runs on, whatever happens to the node
 				cpu = s.CPUSeconds - began.CPUSeconds
 			}
 			d.Process = &Process{CPUMilliseconds: int64(cpu*1000 + 0.5), PeakMemoryBytes: s.PeakMemoryBytes}
@@ -114,17 +115,19 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			links[i].LoadedRTTMicroseconds = &busy
 		}
 	}
+	// Where nodes do not measure, these measurements take the place of theirs.
 	for _, m := range in.RTTs {
 		a, b := in.Topology.Index(m.From), in.Topology.Index(m.To)
 		if a >= 0 && b >= 0 {
 			links[int(a)*n+int(b)].MeasuredRTTMicroseconds, links[int(a)*n+int(b)].Samples = m.RTT, m.Samples
 		}
 	}
+	// The tolerance depends on the number of samples, which is final only now.
 	for i := range links {
 		links[i].ToleranceMicroseconds = Microseconds(in.Topology.RTTTolerance(geo.Region(i/n), geo.Region(i%n), links[i].Samples))
 	}
 	d.Links = links
-	// The transactions that the bytes were sent for.
+	// The bytes cover warm-ups and drains, so the divisor is the number of all commits, not only of those measured.
 	transferred := r.Total.Committed
 	d.fillWitnesses(in, transferred)
 	if in.Target != nil {
@@ -154,8 +157,8 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 	d.fillWire(in, transferred, requests, answers)
 }
 
-// fillWire computes the bytes sent for transferred transactions: links, requests, and answers by region. Without
-// requests they are unknown.
+// fillWire computes the bytes sent for transferred transactions: between nodes, in requests, and in answers (by
+// region). They are unknown if no requests were counted.
 func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic, answers []geo.Traffic) {
 	if transferred == 0 || requests.Messages == 0 {
 		return
@@ -178,13 +181,14 @@ func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic,
 		MessageBytesPerTransaction: each(between.Bytes), RequestBytesPerTransaction: each(requests.Bytes), AnswerBytesPerTransaction: each(answered.Bytes),
 		HeaderBytesPerTransaction: each(geo.HeaderBytes * (between.Segments + requests.Segments + answered.Segments)),
 	}
-	// The price of an hour of all nodes, and of what each region sends for the transactions of an hour.
+	// The hourly price of all nodes, plus the price of everything that each region sends for the transactions of an hour.
 	cost := new(big.Rat).SetInt64(int64(in.Topology.Nodes()) * in.Prices.InstanceMicrosPerHour[in.Prices.Instance])
 	for r, t := range sent {
 		price := new(big.Rat)
 		for o := range regions {
 			price.Add(price, new(big.Rat).SetInt64(in.Prices.Transfer(regions[r], regions[o])))
 		}
+		// The average price to the other regions; the price within the region is 0.
 		if others := int64(len(regions) - 1); others > 0 {
 			price.Quo(price, new(big.Rat).SetInt64(others))
 		}
@@ -196,8 +200,8 @@ func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic,
 	d.Summary.Wire.CostPerHour = Micros(new(big.Int).Quo(cost.Num(), cost.Denom()).Int64())
 }
 
-// mergeRTT adds an encoded histogram of round trips to h; nodes choose its shape. An unreadable histogram counts as not
-// measured.
+// mergeRTT adds an encoded histogram of round trips to h and returns the sum. The shape is that of the first histogram.
+// An unreadable histogram counts as not measured.
 func mergeRTT(h *hdrhistogram.Histogram, encoded string) *hdrhistogram.Histogram {
 	if encoded == "" {
 		return h

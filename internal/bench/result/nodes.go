@@ -7,24 +7,27 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Reasons of runs whose nodes differed from their declaration.
+// Reasons of runs with nodes that were not as declared.
 const (
-	// ReasonNodeStarved: a node, or the sidecar of its pod, waited for the CPU or stood still while it was measured.
+	// ReasonNodeStarved is the reason if a node, or the sidecar of its pod, waited for the CPU or stood still while it
+	// was measured.
 	ReasonNodeStarved = "NodeStarved"
 )
 
-// NodeFacts holds measurements of a node's process other than its counters.
+// NodeFacts holds measurements of a node's process that are not counters.
 type NodeFacts struct {
-	// Node is its name, region/partition/replica.
+	// Node is the node's name, region/partition/replica.
 	Node string
-	// Late is the lateness of the process in the measured windows, and SidecarLate the lateness of the sidecar that delays
-	// the packets of its pod; nil if not measured. Seconds in which a declared fault stops the pod are omitted.
+	// Late is the lateness of the process in the measured windows. SidecarLate is the lateness of the sidecar that delays
+	// the packets of the node's pod. They are nil if not measured. Seconds in which a declared fault stops the pod are
+	// omitted.
 	Late, SidecarLate *Lateness
-	// Clocks holds each measurement of its clock.
+	// Clocks holds all measurements of the node's clock.
 	Clocks []NodeClock
 }
 
-// NodeClock is the offset of a node's clock from the operator's, accurate to Within; positive is ahead.
+// NodeClock is the offset of a node's clock from the operator's clock, with an error of at most WithinMicroseconds. A
+// positive offset means that the node's clock is ahead.
 type NodeClock struct {
 	AheadMicroseconds  int64 `json:"aheadMicroseconds"`
 	WithinMicroseconds int64 `json:"withinMicroseconds"`
@@ -54,8 +57,9 @@ func (d *Document) fillNodes(in *Inputs) {
 			}
 		}
 		if in.SharedProcess && in.Driver != nil {
-			n.LateMicroseconds = in.Driver.LateMicroseconds // of the process, which driverBound judges
+			n.LateMicroseconds = in.Driver.LateMicroseconds // the lateness of the shared process, which driverBound judges
 		}
+		// Quota counters are per process; a new process has counted from zero.
 		if b, a := before[n.Name], after[n.Name]; b != nil && a != nil && a.Process == b.Process {
 			n.QuotaPeriods, n.ThrottledPeriods = a.QuotaPeriods-b.QuotaPeriods, a.ThrottledPeriods-b.ThrottledPeriods
 		}
@@ -63,7 +67,7 @@ func (d *Document) fillNodes(in *Inputs) {
 	d.noteNodes(in)
 }
 
-// regionOfNode is the region in the name of a node.
+// regionOfNode returns the region in the name of a node; nil if there is none.
 func (d *Document) regionOfNode(name string) *Region {
 	for i := range d.Regions {
 		if r := &d.Regions[i]; len(name) > len(r.Name) && name[:len(r.Name)] == r.Name && name[len(r.Name)] == '/' {
@@ -73,7 +77,8 @@ func (d *Document) regionOfNode(name string) *Region {
 	return nil
 }
 
-// latencyNear returns the latencies against which the lateness of a node is judged: its region's, or all clients'.
+// latencyNear returns the latencies against which a node's lateness is judged, and their name: those of its region's
+// clients, or of all clients if the region committed nothing.
 func (d *Document) latencyNear(node string) (committedLatency, string) {
 	if r := d.regionOfNode(node); r != nil && r.Committed > 0 {
 		return d.committedLatency(r.Name), r.Name
@@ -81,7 +86,7 @@ func (d *Document) latencyNear(node string) (committedLatency, string) {
 	return d.committedLatency(""), "all regions"
 }
 
-// declaredCPU reports whether the manifest gives nodes a CPU limit. Throttling is intended then.
+// declaredCPU reports whether the manifest sets a CPU limit for nodes. Throttling is then intended.
 func (d *Document) declaredCPU() bool {
 	if d.Manifests == nil || d.Manifests.Database == nil {
 		return false
@@ -89,12 +94,12 @@ func (d *Document) declaredCPU() bool {
 	return !d.Manifests.Database.Resources.Limits.Cpu().IsZero()
 }
 
-// standstill is the maximum lateness of a node that a declared quota can explain: the kernel lets it run again every
-// 100 ms.
+// standstill is the lateness from which a declared quota no longer explains it: the kernel lets a throttled node run
+// again every 100 ms.
 const standstill = time.Second
 
 // nodesStarved compares the lateness of nodes and sidecars with the latencies of nearby clients, as driverLate does for
-// load generators: time that a node waited for the CPU is not latency of the database.
+// load generators. Time that a node waited for the CPU is not latency of the database.
 func nodesStarved(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	if in.Simulated || in.SharedProcess {
 		return nil
@@ -109,6 +114,7 @@ func nodesStarved(d *Document, in *Inputs, _ *Report) (out []Reason) {
 			who  string
 			late *Lateness
 		}{{"node " + n.Name, n.LateMicroseconds}, {"the sidecar of node " + n.Name, n.SidecarLateMicroseconds}} {
+			// A declared CPU limit explains delays below standstill, but not longer delays.
 			if x.late == nil || d.throttled(n) != nil && x.late.Max < standstill.Microseconds() {
 				continue
 			}
@@ -124,7 +130,7 @@ func nodesStarved(d *Document, in *Inputs, _ *Report) (out []Reason) {
 // some of the transactions, and often shares its machine with other nodes.
 const nodeTailPercent, nodeTailFloor = 100, 20_000
 
-// starved holds a lateness against the latencies nearby.
+// starved returns a reason if the lateness is too large compared with the latencies nearby; otherwise nil.
 func (d *Document) starved(who, node string, late *Lateness) *Reason {
 	latency, where := d.latencyNear(node)
 	x := late.beyond(latency, nodeTailPercent, nodeTailFloor)
@@ -136,7 +142,8 @@ func (d *Document) starved(who, node string, late *Lateness) *Reason {
 		who, formatMicroseconds(late.Max), formatMicroseconds(x.late), x.percentile, formatMicroseconds(x.limit), x.percentile, formatMicroseconds(x.latency), where)}
 }
 
-// throttled says that a node had used up its CPU quota in more periods than a load generator may; nil when it had not.
+// throttled returns a reason if a node used up its CPU quota in a larger share of periods than a load generator may;
+// otherwise nil.
 func (d *Document) throttled(n *Node) *Reason {
 	if n.QuotaPeriods == 0 || n.ThrottledPeriods*1_000_000 <= n.QuotaPeriods*throttledLimitPPM {
 		return nil
@@ -146,9 +153,10 @@ func (d *Document) throttled(n *Node) *Reason {
 		n.Name, n.ThrottledPeriods, n.QuotaPeriods, throttledLimitPPM/10_000)}
 }
 
-// apart returns the two nodes with the largest certain difference between their clocks, and the difference in
-// microseconds; nil if fewer than two were measured.
+// apart returns the two nodes whose clocks certainly differ most, and the difference in microseconds; nil if fewer than
+// two clocks were measured.
 func (d *Document) apart() (behind, ahead *Node, by int64) {
+	// Only the part of a difference that exceeds both measurement errors is certain.
 	least := func(n *Node) int64 { return n.Clock.AheadMicroseconds - n.Clock.WithinMicroseconds }
 	most := func(n *Node) int64 { return n.Clock.AheadMicroseconds + n.Clock.WithinMicroseconds }
 	for i := range d.Nodes {
@@ -169,8 +177,8 @@ func (d *Document) apart() (behind, ahead *Node, by int64) {
 	return behind, ahead, max(0, least(ahead)-most(behind))
 }
 
-// nodeClocksApart compares the nodes' clocks with the engine's clock bound. For engines without a bound it is a note:
-// see noteNodes.
+// nodeClocksApart compares the clocks of nodes with the engine's clock bound. For engines without a bound, noteNodes
+// adds a note instead.
 func nodeClocksApart(d *Document, in *Inputs, _ *Report) []Reason {
 	behind, ahead, by := d.apart()
 	if in.ClockBound == 0 || by <= in.ClockBound.Microseconds() {
@@ -180,8 +188,8 @@ func nodeClocksApart(d *Document, in *Inputs, _ *Report) []Reason {
 		ahead.Name, formatMicroseconds(by), behind.Name, d.Engine, in.ClockBound)}}
 }
 
-// noteFarWorkers notes load generators that are further from the nodes of their region than the network profile has it:
-// what lies between them is in all latencies, though no link of the profile has it.
+// noteFarWorkers adds a note for each load generator that is further from the nodes of its region than the network
+// profile declares. The additional distance is part of all latencies although no link of the profile has it.
 func (d *Document) noteFarWorkers(in *Inputs) {
 	for i := range d.Workers {
 		w := &d.Workers[i]
@@ -199,7 +207,7 @@ func (d *Document) noteFarWorkers(in *Inputs) {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// noteNodes adds notes about the nodes that do not make the run Invalid.
+// noteNodes adds notes about nodes that do not make the run Invalid.
 func (d *Document) noteNodes(in *Inputs) {
 	if behind, ahead, by := d.apart(); in.ClockBound == 0 && by > MaxClockOffset.Microseconds() {
 		d.Notes = append(d.Notes, fmt.Sprintf("the clock of node %s is at least %s ahead of that of node %s: an engine that numbers transactions by the clocks of its nodes waits for as long", ahead.Name, formatMicroseconds(by), behind.Name))

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// onCluster is the small run as it would be of nodes on a cluster.
+// onCluster returns the inputs of small as if its nodes ran on a cluster.
 func onCluster(facts ...NodeFacts) Inputs {
 	in := small()
 	in.Simulated = false
@@ -36,7 +36,7 @@ func TestNodeStarved(t *testing.T) {
 	for name, tt := range map[string]struct {
 		facts  []NodeFacts
 		change func(*Inputs)
-		says   string // of the reason; empty: none
+		says   string // text of the reason; empty if there is none
 		note   string
 	}{
 		"nobody knows":             {},
@@ -85,7 +85,7 @@ func TestNodeClocks(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		bound  time.Duration
-		clocks [][]NodeClock // of the first nodes
+		clocks [][]NodeClock // clocks of the first nodes
 		apart  bool
 		note   bool
 	}{

@@ -6,9 +6,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Arrivals have twice the rate of the service: a transaction that is due later takes longer and has less time until its
-// window closes. Half of the transactions are in flight at the end, so that only bounds of percentiles are known. If
-// the same number was in flight when the window opened, the estimate holds.
+// TestGrowingQueueHasNoObservedTail has arrivals at twice the service rate. Later transactions take longer and have
+// less time until their window closes. Half of the transactions are in flight at the end, so only lower bounds of
+// percentiles are known. If the same number was in flight when the window opened, the estimate holds.
 func TestGrowingQueueHasNoObservedTail(t *testing.T) {
 	var served, waiting, steady, young []int64
 	for i := range int64(100) {

@@ -6,42 +6,44 @@ import (
 	"strings"
 )
 
-// ReasonPodDiffers says that a pod of the database or of the load generators differs from the pod that the operator
-// created: something in the cluster changed it at admission.
+// ReasonPodDiffers is the reason if a pod of the database or of the load generators differs from the pod that the
+// operator created. Something in the cluster then changed it at admission.
 const ReasonPodDiffers = "PodDiffers"
 
-// Pods are pods of a run that are alike but for their names: what Kubernetes has made of their templates.
+// Pods describes pods of a run that are identical except for their names, as Kubernetes created them from their
+// templates.
 type Pods struct {
-	// Role is node or worker, Names are the names of the pods.
+	// Role is node or worker. Names are the names of the pods.
 	Role  string   `json:"role"`
 	Names []string `json:"names"`
-	// RuntimeClass and PriorityClass are empty for the cluster's own.
+	// RuntimeClass and PriorityClass are empty if the cluster's default applies.
 	RuntimeClass  string         `json:"runtimeClass,omitempty"`
 	PriorityClass string         `json:"priorityClass,omitempty"`
 	Containers    []PodContainer `json:"containers"`
 }
 
-// PodContainer is a container as it runs.
+// PodContainer describes a container as it runs.
 type PodContainer struct {
 	Name  string `json:"name"`
 	Image string `json:"image"`
 	// Digest is the image digest that the container runtime reports; empty if it reports none.
 	Digest string `json:"digest,omitempty"`
-	// Limits and Requests are quantities by resource: cpu, memory.
+	// Limits and Requests map a resource (cpu, memory) to its quantity.
 	Limits   map[string]string `json:"limits,omitempty"`
 	Requests map[string]string `json:"requests,omitempty"`
 }
 
-// shape is all of pods but their names, as text.
+// shape returns everything but the names of the pods, as text for comparison.
 func (p *Pods) shape() string {
 	s := fmt.Sprintf("%s %q %q", p.Role, p.RuntimeClass, p.PriorityClass)
 	for _, c := range p.Containers {
-		s += fmt.Sprintf(" %s %q %q %v %v", c.Name, c.Image, c.Digest, c.Limits, c.Requests) // maps are printed in the order of their keys
+		// fmt prints maps in the order of their keys
+		s += fmt.Sprintf(" %s %q %q %v %v", c.Name, c.Image, c.Digest, c.Limits, c.Requests)
 	}
 	return s
 }
 
-// GroupPods puts pods together that are alike.
+// GroupPods merges entries of pods that are identical except for their names. The names of each group are sorted.
 func GroupPods(pods []Pods) (out []Pods) {
 	index := map[string]int{}
 	for _, p := range pods {
@@ -62,7 +64,8 @@ func GroupPods(pods []Pods) (out []Pods) {
 	return out
 }
 
-// podsDiffer lists the differences between the pods of two results: image digests, CPU and classes.
+// podsDiffer describes the differences between the pods of two results: image digests, CPU limits and requests, and
+// classes.
 func podsDiffer(a, b *Document) (out []string) {
 	of := func(d *Document) map[string][]string {
 		facts := map[string][]string{}
@@ -96,7 +99,7 @@ func podsDiffer(a, b *Document) (out []string) {
 	return out
 }
 
-// named lists values, any of which may be empty.
+// named joins values, any of which may be empty, for display.
 func named(values []string) string {
 	s := strings.Join(values, ", ")
 	if s == "" {

@@ -11,7 +11,7 @@ import (
 // Formats are the formats that Print supports.
 var Formats = []string{"table", "wide", "json", "yaml"}
 
-// Print prints one document, or several: tables one after another, else a list.
+// Print prints documents: tables one after another, or JSON or YAML. Several documents become a list.
 func Print(w io.Writer, docs []*Document, format string) error {
 	switch format {
 	case "table", "wide":

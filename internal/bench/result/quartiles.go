@@ -2,8 +2,8 @@ package result
 
 import "slices"
 
-// Quartiles are the five numbers of a box plot: the least of some values, their 25th, 50th and 75th percentiles,
-// interpolated on straight lines between neighbours, and the most. nil where there are no values.
+// Quartiles returns the five numbers of a box plot: the minimum, the 25th, 50th and 75th percentiles (linearly
+// interpolated between neighbours), and the maximum. It returns nil if there are no values.
 func Quartiles(values []float64) []float64 {
 	if len(values) == 0 {
 		return nil

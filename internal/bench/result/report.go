@@ -14,20 +14,20 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// ReportKind and ReportVersion mark the reports that this version writes and reads.
+// ReportKind and ReportVersion identify the reports that this version writes and reads.
 const (
 	ReportKind    = "WorkerReport"
 	ReportVersion = 2
 )
 
-// Report is the report of load generators: of a shard, of a worker or, merged, of a whole run. It holds only sums and
-// histograms, so that merging loses nothing and does not depend on the order.
+// Report is the report of load generators: of a shard, of a worker or, once merged, of a whole run. It holds only sums
+// and histograms, so merging is lossless and independent of the order.
 type Report struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
-	// Build is the version of the worker; of several that are not the same, all versions: "v1, v2".
+	// Build is the version of the worker. If reports of several versions were merged, it lists all of them: "v1, v2".
 	Build string `json:"build,omitempty"`
-	// Workload and its transaction types.
+	// Workload is the name of the workload, and Types are its transaction types.
 	Workload string   `json:"workload"`
 	Types    []string `json:"types"`
 	// Arrival is Closed, Constant or Poisson.
@@ -41,14 +41,14 @@ type Report struct {
 	Series   []Series        `json:"series"`
 	Timeline []Second        `json:"timeline"`
 	Ledger   workload.Ledger `json:"ledger"`
-	// Shares counts what workload.Workload.Shares lists, over all windows.
+	// Shares counts the items of workload.Workload.Shares, over all windows.
 	Shares []workload.Count `json:"shares,omitempty"`
-	// Total counts all finished transactions, warm-ups and drains included. Late counts the outcomes that arrived after
-	// their client had given up.
+	// Total counts all finished transactions, including warm-ups and drains. Late counts outcomes that arrived after the
+	// client had given up.
 	Total Total `json:"total"`
 	Late  int64 `json:"late,omitempty"`
 	// Misclassified counts the committed transactions of a recorded history for which the database reported the wrong
-	// class. It covers all windows, warm-ups included. The example describes one such transaction.
+	// class, in all windows and warm-ups. MisclassifiedExample describes one of them.
 	Misclassified        int64  `json:"misclassified,omitempty"`
 	MisclassifiedExample string `json:"misclassifiedExample,omitempty"`
 	// Incidents are events that make the measurement doubtful.
@@ -60,30 +60,31 @@ type Report struct {
 // Incident is an event that makes a measurement doubtful, unless a fault explains it.
 type Incident struct {
 	Reason
-	// Node whose connection it is about; empty for another.
+	// Node is the node whose connection is affected; empty if it is none.
 	Node string `json:"node,omitempty"`
 }
 
-// Total counts transactions by how they ended.
+// Total counts transactions by outcome.
 type Total struct {
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted"`
-	// Failed were refused, or their outcome is unknown.
+	// Failed counts transactions that were refused or have an unknown outcome.
 	Failed int64 `json:"failed"`
 }
 
-// Worker is one load generator.
+// Worker describes a load generator.
 type Worker struct {
 	Region string `json:"region"`
 	// Index counts the workers of a region from 0.
 	Index   int `json:"index"`
 	Clients int `json:"clients"`
-	// TargetRTTMicroseconds is the round trip from its clients to their server before the run; 0 if nodes measure it.
+	// TargetRTTMicroseconds is the round trip between the worker's clients and their server before the run; 0 if the
+	// nodes measure it.
 	TargetRTTMicroseconds int64 `json:"targetRTTMicroseconds,omitempty"`
-	// NodeRTTMicroseconds is the round trip between its clients and the most distant node of their region, without
-	// emulated delays; 0 if unknown.
+	// NodeRTTMicroseconds is the round trip between the worker's clients and the most distant node of their region,
+	// without emulated delays; 0 if unknown.
 	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitempty"`
-	// Driver is the load of the worker while measuring; nil if another process measured it.
+	// Driver is the worker's CPU usage while measuring; nil if another process measured it.
 	Driver *Driver `json:"driver,omitempty"`
 }
 
@@ -94,20 +95,20 @@ type Driver struct {
 	// AllowanceMilliCPU is the CPU limit in thousandths of a core.
 	AllowanceMilliCPU int64 `json:"allowanceMilliCPU"`
 	PeakMemoryBytes   int64 `json:"peakMemoryBytes,omitempty"`
-	// BusiestPPM is the used share of the allowance in the window where it was largest, in parts per million.
+	// BusiestPPM is the share of the allowance used in the busiest window, in parts per million.
 	BusiestPPM int64 `json:"busiestPPM,omitempty"`
-	// Periods counts the periods of the kernel's CPU quota (100 ms each, unless configured otherwise) within the windows
-	// in which the worker ran. ThrottledPeriods counts the periods in which it had used the quota up and was stopped. Both
-	// are 0 without a quota.
+	// Periods counts the periods of the kernel's CPU quota in the windows in which the worker ran (100 ms each by
+	// default). ThrottledPeriods counts the periods in which the worker was stopped because it had used up its quota.
+	// Both are 0 without a quota.
 	Periods          int64 `json:"periods,omitempty"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
-	// LateMicroseconds is the lateness of the process for due work. Each figure comes from the window in which it was
-	// largest. It is nil in reports of versions that did not measure it.
+	// LateMicroseconds is the lateness of the process for scheduled work. Each of its figures is from the window in which
+	// it was largest. It is nil in reports of earlier versions that did not measure it.
 	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
 }
 
-// Lateness is the delay, in microseconds, after which a process wakes up that asks for it every 5 ms. All work of the
-// process waited that long for the CPU: the machine was busy, a quota was used up, or the process had other work.
+// Lateness is the delay, in microseconds, with which a process wakes up that asks to be woken every 5 ms. All work of
+// the process waited that long for the CPU: the machine was busy, a quota was used up, or the process had other work.
 // Transactions were sent, and answers seen, with this delay.
 type Lateness struct {
 	P50 int64 `json:"p50"`
@@ -115,12 +116,12 @@ type Lateness struct {
 	Max int64 `json:"max"`
 }
 
-// Worst takes each figure from the other lateness where it is larger.
+// Worst replaces each figure by the larger of the two.
 func (l *Lateness) Worst(other Lateness) {
 	l.P50, l.P99, l.Max = max(l.P50, other.P50), max(l.P99, other.P99), max(l.Max, other.Max)
 }
 
-// ThrottledPPM is the share of the quota's periods in which the load generator was stopped, in parts per million.
+// ThrottledPPM returns the share of quota periods in which the load generator was stopped, in parts per million.
 func (d *Driver) ThrottledPPM() int64 {
 	if d.Periods <= 0 {
 		return 0
@@ -128,7 +129,7 @@ func (d *Driver) ThrottledPPM() int64 {
 	return int64(float64(d.ThrottledPeriods) / float64(d.Periods) * 1e6)
 }
 
-// SharePPM is the used share of the allowance, in parts per million.
+// SharePPM returns the used share of the CPU allowance, in parts per million.
 func (d *Driver) SharePPM() int64 {
 	allowed := d.MeasuredMicroseconds * d.AllowanceMilliCPU / 1000
 	if allowed <= 0 {
@@ -137,64 +138,67 @@ func (d *Driver) SharePPM() int64 {
 	return int64(float64(d.CPUMicroseconds) / float64(allowed) * 1e6)
 }
 
-// Window sums up one repetition's window of one region: the transactions sent in it, and their progress.
+// Window sums up one repetition's window in one region: the transactions that were due in it, and what became of them.
 type Window struct {
 	Region string `json:"region"`
 	// Repetition counts from 1.
 	Repetition int `json:"repetition"`
-	// Due transactions were due in the window, counted when they became due. Each of them is Sent, Dropped or in the
-	// Backlog. A sent transaction has finished in the window, so that a series has it, or is Unfinished. Reports of
-	// versions that did not count it have 0.
+	// Due is the number of transactions that were due in the window, counted when they became due. Each of them is part
+	// of Sent, Dropped or Backlog. A sent transaction either finished in the window, so that a series counts it, or is
+	// Unfinished. Due is 0 in reports of earlier versions that did not count it.
 	Due int64 `json:"due,omitempty"`
-	// MeasuredMicroseconds is the time that the window was open. It is shorter than DurationMicroseconds of the report if
-	// the window closed early.
+	// MeasuredMicroseconds is the time for which the window was open. It is less than the report's DurationMicroseconds
+	// if the window closed early.
 	MeasuredMicroseconds int64 `json:"measuredMicroseconds,omitempty"`
-	// Sent transactions were due in the window. Unfinished counts the sent transactions that were still in flight when it
-	// closed.
+	// Sent counts transactions that were due in the window and sent. Unfinished counts those of them that were still in
+	// flight when the window closed.
 	Sent       int64 `json:"sent"`
 	Unfinished int64 `json:"unfinished"`
-	// Clients took part when the window closed, and BusyClients of them had a transaction under way. SilentMicroseconds is
-	// the time from the last answer to any of them to the end of the window. Only committed and aborted transactions were
-	// answered.
+	// Clients is the number of active clients when the window closed, and BusyClients the number of them with a
+	// transaction in flight. SilentMicroseconds is the time from the last answer to any of them until the window closed.
+	// Only a commit or an abort is an answer.
 	Clients            int64 `json:"clients,omitempty"`
 	BusyClients        int64 `json:"busyClients,omitempty"`
 	SilentMicroseconds int64 `json:"silentMicroseconds,omitempty"`
 	// LongestSilenceMicroseconds is the longest time in the window in which transactions were in flight and none was
-	// answered. SilenceAtMicroseconds is its start within the window.
+	// answered. SilenceAtMicroseconds is the start of this time within the window.
 	LongestSilenceMicroseconds int64 `json:"longestSilenceMicroseconds,omitempty"`
 	SilenceAtMicroseconds      int64 `json:"silenceAtMicroseconds,omitempty"`
-	// UnsentMicroseconds is the time that the first transaction of the backlog had waited when the window closed.
+	// UnsentMicroseconds is the waiting time of the first transaction of the backlog when the window closed.
 	UnsentMicroseconds int64 `json:"unsentMicroseconds,omitempty"`
-	// CarriedIn transactions were due before the window and committed inside it: they count for the throughput and for
-	// nothing else.
+	// CarriedIn counts transactions that were due before the window and committed in it. Only the throughput includes
+	// them.
 	CarriedIn int64 `json:"carriedIn"`
-	// CarriedOver transactions were due before the window and under way when it closed. They are not Due in the window.
+	// CarriedOver counts transactions that were due before the window and in flight when it closed. They are not part of
+	// Due.
 	CarriedOver int64 `json:"carriedOver,omitempty"`
-	// Dropped transactions were due in the window of an open loop, but the queue was full. Backlog counts transactions
-	// still in the queue when the window closed. Discarded counts transactions in the queue when the warm-up ended.
+	// Dropped counts transactions of an open loop that were due in the window while the queue was full. Backlog counts
+	// transactions in the queue when the window closed, and Discarded those in the queue when the warm-up ended.
 	Dropped   int64 `json:"dropped,omitempty"`
 	Backlog   int64 `json:"backlog,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`
-	// Retried attempts were sent in the window and were not the first of their transactions. CommittedAfter counts the
-	// recorded transactions that were committed, by the number of their attempts from 1; empty where none is tried
-	// again.
+	// Retried counts attempts in the window other than the first of their transactions. CommittedAfter[i] is the number
+	// of recorded transactions that committed with i+1 attempts; empty if transactions are not retried.
 	Retried        int64   `json:"retried,omitempty"`
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
-	// The sent transactions whose class is known, and their extent. If a footprint was a hint, the class is known when the
-	// database has committed or aborted the transaction in the window.
+	// Classified counts the sent transactions with a known class; MultiHome and MultiPartition count some of them by
+	// their extent. If the footprint was only a hint, the class is known once the database commits or aborts the
+	// transaction in the window.
 	Classified     int64 `json:"classified"`
 	MultiHome      int64 `json:"multiHome"`
 	MultiPartition int64 `json:"multiPartition"`
 }
 
-// add adds the window of other clients of the region: the region has been silent for as long as all of them have.
+// add adds the window of other clients of the same region. The region is silent only while all of its clients are.
 func (w *Window) add(o *Window) {
+	// A window counts as measured only while every client measured.
 	w.MeasuredMicroseconds = min(w.MeasuredMicroseconds, o.MeasuredMicroseconds)
 	w.Due += o.Due
 	w.Sent += o.Sent
 	w.Clients += o.Clients
 	w.BusyClients += o.BusyClients
 	w.SilentMicroseconds = min(w.SilentMicroseconds, o.SilentMicroseconds)
+	// The silence of the region is the intersection of both silences; it is 0 if they do not overlap.
 	end := min(w.SilenceAtMicroseconds+w.LongestSilenceMicroseconds, o.SilenceAtMicroseconds+o.LongestSilenceMicroseconds)
 	w.SilenceAtMicroseconds = max(w.SilenceAtMicroseconds, o.SilenceAtMicroseconds)
 	w.LongestSilenceMicroseconds = max(0, end-w.SilenceAtMicroseconds)
@@ -212,7 +216,7 @@ func (w *Window) add(o *Window) {
 	w.MultiPartition += o.MultiPartition
 }
 
-// addEach adds up two lists, entry by entry. It changes neither.
+// addEach returns the sums of two lists by index. It modifies neither.
 func addEach(a, b []int64) []int64 {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -224,8 +228,8 @@ func addEach(a, b []int64) []int64 {
 	return sum
 }
 
-// Failures counts uncommitted transactions or attempts, by reason and by cause (procedure, conflict, node, client; none
-// if the database does not report it).
+// Failures counts transactions or attempts that did not commit, by reason and by cause: procedure, conflict, node,
+// client, or none if the database does not report it.
 type Failures struct {
 	Reasons map[string]int64 `json:"reasons,omitempty"`
 	Causes  map[string]int64 `json:"causes,omitempty"`
@@ -237,7 +241,7 @@ func (f *Failures) Add(o Failures) {
 	f.Causes = addNamed(f.Causes, o.Causes)
 }
 
-// addNamed adds up counts by name. It changes neither.
+// addNamed returns the sums of counts by name. It modifies neither argument, but may return a.
 func addNamed(a, b map[string]int64) map[string]int64 {
 	if len(b) == 0 {
 		return a
@@ -249,28 +253,28 @@ func addNamed(a, b map[string]int64) map[string]int64 {
 	return sum
 }
 
-// Series holds the transactions of one region, repetition, type, class and outcome that were due and finished in the
+// Series holds the transactions of a region, repetition, type, class and outcome that were due and finished in the
 // window.
 type Series struct {
 	Region     string `json:"region"`
 	Repetition int    `json:"repetition"`
 	Type       string `json:"type"`
 	Class      string `json:"class"`
-	// Outcome is the outcome of the last attempt: committed, aborted, refused or unknown. Failures distinguishes the
-	// reasons of the latter three. Outcome is Unfinished for transactions that were still in flight when the window
-	// closed. Their latency is the time that they had waited by then.
+	// Outcome is the outcome of the last attempt: committed, aborted, refused or unknown. Failures has the reasons of the
+	// latter three. Outcome is Unfinished or CarriedOver for transactions that were in flight when the window closed;
+	// their latency is the time that they had waited until then.
 	Outcome string `json:"outcome"`
 	Failures
-	// Attempts are the attempts of this type, class and outcome that finished in the window, whenever their transactions
-	// were due.
+	// Attempts counts the attempts of this type, class and outcome that finished in the window, whenever their
+	// transactions were due.
 	Attempts SeriesAttempts `json:"attempts"`
-	// Latency counts from when the transaction was due. Service counts from when it was sent; nil in a closed loop,
-	// where both are the same.
+	// Latency is measured from the time at which the transaction was due. Service is measured from the time at which it
+	// was sent; nil in a closed loop, where both are equal.
 	Latency Distribution  `json:"latency"`
 	Service *Distribution `json:"service,omitempty"`
 }
 
-// SeriesAttempts are attempts with one outcome.
+// SeriesAttempts counts attempts with one outcome.
 type SeriesAttempts struct {
 	Count int64 `json:"count"`
 	Failures
@@ -282,7 +286,8 @@ type Distribution struct {
 	SumMicroseconds int64  `json:"sumMicroseconds"`
 	MaxMicroseconds int64  `json:"maxMicroseconds"`
 	Histogram       string `json:"histogram,omitempty"`
-	// Clipped latencies were longer than a histogram holds: Count and SumMicroseconds have them, Histogram does not.
+	// Clipped is the number of latencies beyond the range of the histogram. Count and SumMicroseconds include them;
+	// Histogram does not.
 	Clipped int64 `json:"clipped,omitempty"`
 }
 
@@ -310,36 +315,36 @@ func (d *Distribution) merge(o *Distribution) error {
 	return nil
 }
 
-// Second is one second of a window.
+// Second holds the counts of one second of a window.
 type Second struct {
 	Region     string `json:"region"`
 	Repetition int    `json:"repetition"`
 	// Second counts from 0, from the window's start.
 	Second int `json:"second"`
-	// Committed (those carried in included), Aborted and Failed (refused or unknown) transactions that ended in this
-	// second.
+	// Committed (including carried-in transactions), Aborted and Failed (refused or unknown) count the transactions that
+	// ended in this second.
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted,omitempty"`
 	Failed    int64 `json:"failed,omitempty"`
-	// Attempts that ended in this second, whenever their transactions were due.
+	// Attempts counts the attempts that ended in this second, whenever their transactions were due.
 	Attempts int64 `json:"attempts,omitempty"`
-	// Offered is the load of this second where spec.load has a curve: the transactions that were due, in an open loop, or
-	// the time of the clients that took part, in milliseconds.
+	// Offered is the load of this second if spec.load has a curve. In an open loop, it is the number of transactions that
+	// were due; in a closed loop, it is the total time of the active clients in milliseconds.
 	Offered int64 `json:"offered,omitempty"`
 	// Latency is a SecondHistogram of the committed transactions.
 	Latency []byte `json:"latency,omitempty"`
-	// Tenths split the counts; nil if they were not requested.
+	// Tenths splits the counts; nil if tenths were not requested.
 	Tenths *Tenths `json:"tenths,omitempty"`
 }
 
-// Tenths are the counts of a second in each of its tenths.
+// Tenths holds the counts of a second in each of its tenths.
 type Tenths struct {
 	Committed [10]int64 `json:"committed"`
 	Aborted   [10]int64 `json:"aborted,omitzero"`
 	Failed    [10]int64 `json:"failed,omitzero"`
 }
 
-// plus returns the sum; either may be nil.
+// plus returns the sum; t and o may be nil.
 func (t *Tenths) plus(o *Tenths) *Tenths {
 	if t == nil || o == nil {
 		return cmp.Or(t, o)
@@ -354,8 +359,8 @@ func (t *Tenths) plus(o *Tenths) *Tenths {
 }
 
 // Unfinished is the outcome of transactions that were due in a window and in flight when it closed. CarriedOver is the
-// outcome of transactions that were due before the window and in flight when it closed: they took longer than the whole
-// window.
+// outcome of transactions that were due before a window and still in flight when it closed: they took longer than the
+// whole window.
 const (
 	Unfinished  = "unfinished"
 	CarriedOver = "carriedOver"
@@ -370,7 +375,7 @@ func (s *Series) key() seriesKey {
 	return seriesKey{s.Region, s.Type, s.Class, s.Outcome, s.Repetition}
 }
 
-// clone returns a series that can be merged into without changing s.
+// clone returns a copy whose merge does not change s.
 func (s *Series) clone() Series {
 	c := *s
 	if s.Service != nil {
@@ -380,7 +385,7 @@ func (s *Series) clone() Series {
 	return c
 }
 
-// merge adds the transactions of o, which has the same key.
+// merge adds the transactions of o, which must have the same key.
 func (s *Series) merge(o *Series) error {
 	s.Failures.Add(o.Failures)
 	s.Attempts.Count += o.Attempts.Count
@@ -402,7 +407,7 @@ type placeKey struct {
 	repetition, second int
 }
 
-// sort puts everything into an order that does not depend on the order of the reports.
+// sort sorts all lists, so that the result does not depend on the order of the reports.
 func (r *Report) sort() {
 	types := make(map[string]int, len(r.Types))
 	for i, t := range r.Types {
@@ -424,10 +429,10 @@ func (r *Report) sort() {
 	slices.SortFunc(r.Incidents, func(a, b Incident) int { return cmp.Compare(a.Message, b.Message) })
 }
 
-// buildSeparator is between the versions of merged reports.
+// buildSeparator separates the versions in Build.
 const buildSeparator = ", "
 
-// MergeLedgers adds up the ledgers of all load generators.
+// MergeLedgers returns the sum of the ledgers of all load generators.
 func MergeLedgers(reports []*Report) workload.Ledger {
 	ledger := workload.Ledger{}
 	for _, r := range reports {
@@ -437,8 +442,8 @@ func MergeLedgers(reports []*Report) workload.Ledger {
 }
 
 // Merge merges reports of the same run without loss: it adds counts, and adds histograms bucket by bucket. It does not
-// change its arguments. It fails if they belong to different runs, or if two of them report the load of the same
-// worker.
+// modify its arguments. It fails if the reports belong to different runs, or if two of them contain the CPU usage of
+// the same worker.
 func Merge(reports []*Report) (*Report, error) {
 	if len(reports) == 0 {
 		return nil, fmt.Errorf("there is no report to merge")
@@ -450,6 +455,7 @@ func Merge(reports []*Report) (*Report, error) {
 		Ledger: workload.Ledger{}, Shares: make([]workload.Count, len(first.Shares)),
 	}
 	for _, r := range reports {
+		// Only cells of equal size can be added, so every report is brought to the coarsest resolution.
 		m.Resolution = m.Resolution.coarser(r.Resolution)
 	}
 	builds := map[string]bool{}
@@ -468,6 +474,7 @@ func Merge(reports []*Report) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
+		// A report that was already merged may name several versions.
 		for _, build := range strings.Split(r.Build, buildSeparator) {
 			builds[build] = true
 		}
@@ -479,9 +486,11 @@ func Merge(reports []*Report) (*Report, error) {
 				workers[k] = j
 				m.Workers = append(m.Workers, Worker{Region: w.Region, Index: w.Index})
 			}
+			// The shards of a worker report separately, each with some of its clients.
 			m.Workers[j].Clients += w.Clients
 			m.Workers[j].NodeRTTMicroseconds = max(m.Workers[j].NodeRTTMicroseconds, w.NodeRTTMicroseconds)
 			if w.Driver != nil {
+				// Only one shard of a worker reports its CPU usage, so a second one means that a report was handed in twice.
 				if m.Workers[j].Driver != nil {
 					return nil, fmt.Errorf("report %d is a second one of worker %d in %s", i, w.Index, w.Region)
 				}
@@ -545,7 +554,7 @@ func Merge(reports []*Report) (*Report, error) {
 		m.Total.Failed += r.Total.Failed
 		m.Misclassified += r.Misclassified
 		if e := r.MisclassifiedExample; e != "" && (m.MisclassifiedExample == "" || e < m.MisclassifiedExample) {
-			m.MisclassifiedExample = e // from the first report that has one
+			m.MisclassifiedExample = e // the smallest one, so that the result does not depend on the order of the reports
 		}
 		m.Incidents = append(m.Incidents, r.Incidents...)
 	}
@@ -554,8 +563,8 @@ func Merge(reports []*Report) (*Report, error) {
 	return m, nil
 }
 
-// Cut restricts the report to a shorter run: to the first repetitions, whose windows had the given length. It drops
-// data of later repetitions.
+// Cut restricts the report to the first repetitions, whose windows had the given length. It drops the data of later
+// repetitions.
 func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 	r.Repetitions, r.DurationMicroseconds = repetitions, durationMicroseconds
 	r.Windows = slices.DeleteFunc(r.Windows, func(w Window) bool { return w.Repetition > repetitions })
@@ -563,14 +572,15 @@ func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 	r.Timeline = slices.DeleteFunc(r.Timeline, func(s Second) bool { return s.Repetition > repetitions })
 }
 
-// DecodeReport reads the output of Encode and checks that it can be merged. It returns the number of values, and reads
-// at most that number given by most. A value takes up to a hundred times the memory of its text, and any holder of the
-// key can send a text.
+// DecodeReport decodes the output of Encode and checks that it can be merged. It returns the number of values, and
+// refuses more than most. A value needs up to a hundred times the memory of its text, and anyone with the key can send
+// a report.
 func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
 	text, err := compress.Unpack(b)
 	if err != nil {
 		return nil, 0, fmt.Errorf("worker report: %w", err)
 	}
+	// Counting commas bounds the number of JSON values before anything is allocated for them.
 	if values = bytes.Count(text, []byte{','}); values > most {
 		return nil, values, fmt.Errorf("worker report: it has %d values, more than the %d that are read", values, most)
 	}
@@ -578,7 +588,7 @@ func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
 	return r, values, err
 }
 
-// ParseReport reads a report from JSON and checks that it can be merged.
+// ParseReport decodes a report from JSON and checks that it can be merged.
 func ParseReport(text []byte) (*Report, error) {
 	r := &Report{}
 	if err := json.Unmarshal(text, r); err != nil {
@@ -608,8 +618,10 @@ func (r *Report) validate() error {
 	}
 	for i := range r.Series {
 		s := &r.Series[i]
+		// Only at this resolution do series without type and class exist; they belong to one repetition.
 		single := r.Resolution.Apart && s.Type == "" && s.Class == ""
 		switch {
+		// Series of types and classes cover all repetitions.
 		case r.Resolution.Apart && !single && s.Repetition == 0:
 		case r.Resolution.Apart != single, s.Repetition < 1 || s.Repetition > r.Repetitions:
 			return fmt.Errorf("series[%d].repetition: %d is not between 1 and %d", i, s.Repetition, r.Repetitions)
@@ -624,6 +636,7 @@ func (r *Report) validate() error {
 		switch {
 		case !slices.Contains(outcomes, s.Outcome):
 			return fmt.Errorf("series[%d].outcome: %q is not one of %v", i, s.Outcome, outcomes)
+		// Every finished transaction has at least one finished attempt; one in flight may have none yet.
 		case s.Outcome != Unfinished && s.Outcome != CarriedOver && s.Attempts.Count < s.Latency.Count:
 			return fmt.Errorf("series[%d].attempts: %d attempts are fewer than their %d transactions", i, s.Attempts.Count, s.Latency.Count)
 		}
@@ -635,6 +648,7 @@ func (r *Report) validate() error {
 			if err != nil {
 				return fmt.Errorf("series[%d]: %w", i, err)
 			}
+			// Percentiles come from the histogram and means from count and sum, so they must describe the same transactions.
 			if h.TotalCount()+d.Clipped != d.Count || d.Clipped < 0 || d.SumMicroseconds < 0 || d.MaxMicroseconds < 0 {
 				return fmt.Errorf("series[%d]: the histogram holds %d values, not %d", i, h.TotalCount(), d.Count-d.Clipped)
 			}

@@ -11,18 +11,18 @@ import (
 )
 
 // Resolution is the resolution of a report's timeline and histograms. The zero value is the resolution at which load
-// generators count. Counts over the windows are exact at any resolution. So are all figures of a summary, except for
-// percentiles of single repetitions.
+// generators count. At any resolution, the counts over the windows are exact, and so are the figures of the summary.
+// Only percentiles of single repetitions are not.
 type Resolution struct {
-	// LatencySeconds is the length of the cells of the timeline whose latencies are merged. Seconds is the length of the
-	// cells whose counts are merged; 0 is one second. Cells of a window start with the window. Each length is a multiple
-	// of the shorter lengths, and LatencySeconds is a multiple of Seconds.
+	// LatencySeconds is the length of the timeline's cells for latencies, and Seconds the length of its cells for counts;
+	// 0 is one second. Cells start with the window. Each length is a multiple of all shorter lengths, and LatencySeconds
+	// is a multiple of Seconds.
 	LatencySeconds int `json:"latencySeconds,omitzero"`
 	Seconds        int `json:"seconds,omitzero"`
-	// Apart means that series of types and classes cover all repetitions. Single repetitions then have separate series
-	// over all types and classes, whose latencies are accurate to 3.2%.
+	// Apart is set if series of types and classes cover all repetitions together. Single repetitions then have separate
+	// series over all types and classes, with latencies accurate to 3.2%.
 	Apart bool `json:"apart,omitzero"`
-	// Rounded: the latencies of all series are within 3.2%.
+	// Rounded is set if the latencies of all series are accurate only to 3.2%.
 	Rounded bool `json:"rounded,omitzero"`
 }
 
@@ -46,7 +46,7 @@ func (x Resolution) coarser(y Resolution) Resolution {
 	return r
 }
 
-// valid refuses lengths of cells that cannot be merged with the cells of other reports.
+// valid returns an error for cell lengths that cannot be merged with those of other reports.
 func (x Resolution) valid() error {
 	for _, n := range []int{x.LatencySeconds, x.Seconds} {
 		if n != 0 && !slices.ContainsFunc(resolutions, func(r Resolution) bool { return n == r.LatencySeconds || n == r.Seconds }) {
@@ -59,7 +59,7 @@ func (x Resolution) valid() error {
 	return nil
 }
 
-// String describes the resolution in words; empty for the finest resolution.
+// String describes the resolution in words; empty for the zero value.
 func (x Resolution) String() string {
 	text := ""
 	add := func(format string, args ...any) {
@@ -83,11 +83,12 @@ func (x Resolution) String() string {
 	return text
 }
 
-// Encode writes the report as gzipped JSON, at the finest resolution at which it fits into a ConfigMap. It does not
-// change the report.
+// Encode encodes the report as gzipped JSON, at the finest resolution at which it fits into a ConfigMap. It does not
+// modify the report.
 func (r *Report) Encode() ([]byte, error) {
 	var problem error
 	for _, x := range resolutions {
+		// Once the report's own resolution has failed, finer entries of the list would encode the same bytes again.
 		if x = x.coarser(r.Resolution); x == r.Resolution && problem != nil {
 			continue
 		}
@@ -108,8 +109,8 @@ func (r *Report) Encode() ([]byte, error) {
 	return nil, problem
 }
 
-// at returns the report at a resolution that is at least as coarse as the resolution of r. It shares the unchanged
-// parts with r.
+// at returns the report at resolution x, which must be at least as coarse as its own. Unchanged parts are shared with
+// r.
 func (r *Report) at(x Resolution) (*Report, error) {
 	if x == r.Resolution {
 		return r, nil
@@ -136,8 +137,8 @@ func (r *Report) at(x Resolution) (*Report, error) {
 	return &c, nil
 }
 
-// cells merges the seconds of a timeline. The data of a cell is in its first second, which exists if any second of the
-// cell has data. Only single seconds have tenths.
+// cells merges the seconds of a timeline into cells. The data of a cell is in its first second, which exists if any
+// second of the cell has data. Only single seconds keep their tenths.
 func cells(timeline []Second, x Resolution) ([]Second, error) {
 	sorted := slices.Clone(timeline)
 	slices.SortStableFunc(sorted, func(a, b Second) int {
@@ -146,7 +147,7 @@ func cells(timeline []Second, x Resolution) ([]Second, error) {
 	counts, latencies := max(1, x.Seconds), max(1, x.LatencySeconds)
 	var out []Second
 	var latency SecondHistogram
-	first := 0 // of the cell with latencies, in out
+	first := 0 // index in out of the second that holds the latencies of the current cell
 	begin := func(at Second, second int) {
 		out = append(out, Second{Region: at.Region, Repetition: at.Repetition, Second: second})
 	}
@@ -159,6 +160,7 @@ func cells(timeline []Second, x Resolution) ([]Second, error) {
 			latency, first = SecondHistogram{}, len(out)
 			begin(s, s.Second/latencies*latencies)
 		}
+		// Cells of counts are shorter than cells of latencies and start within them.
 		if at := s.Second / counts * counts; out[len(out)-1].Second != at {
 			begin(s, at)
 		}
@@ -181,8 +183,8 @@ func cells(timeline []Second, x Resolution) ([]Second, error) {
 	return out, nil
 }
 
-// setApart splits series of single repetitions, types and classes. The result has series of types and classes over all
-// repetitions, whose Repetition is 0. It also has series of single repetitions, whose Type and Class are empty.
+// setApart splits series into two kinds. Series of types and classes cover all repetitions; their Repetition is 0.
+// Series of single repetitions cover all types and classes; their Type and Class are empty.
 func setApart(series []Series) ([]Series, error) {
 	var out []Series
 	index := map[seriesKey]int{}
@@ -207,7 +209,7 @@ func setApart(series []Series) ([]Series, error) {
 	return out, nil
 }
 
-// round rounds the latencies of the series to within 3.2%, without changing parts that it shares with others.
+// round rounds the latencies of the series to 3.2%. It does not modify parts that the series shares with others.
 func (s *Series) round() error {
 	for _, d := range []**Distribution{ref(&s.Latency), &s.Service} {
 		if *d == nil {
@@ -219,6 +221,7 @@ func (s *Series) round() error {
 		}
 		rounded := **d
 		rounded.Histogram = EncodeHistogram(roundHistogram(h))
+		// Distributions may be shared with the original report, so a rounded copy replaces them.
 		if *d == s.Service {
 			s.Service = &rounded
 		} else {
@@ -230,12 +233,13 @@ func (s *Series) round() error {
 
 func ref[T any](v *T) **T { return &v }
 
-// roundHistogram moves every value to the middle of its bucket of a SecondHistogram.
+// roundHistogram returns h with every value moved to the middle of its bucket in a SecondHistogram.
 func roundHistogram(h *hdrhistogram.Histogram) *hdrhistogram.Histogram {
 	out := NewHistogram()
 	for _, bar := range h.Distribution() {
 		if bar.Count > 0 {
-			_ = out.RecordValues(min(secondValue(secondBucket(bar.From)), HistogramHighest), bar.Count) // in the range of the shape
+			// within the range of the shape
+			_ = out.RecordValues(min(secondValue(secondBucket(bar.From)), HistogramHighest), bar.Count)
 		}
 	}
 	return out

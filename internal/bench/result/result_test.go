@@ -28,7 +28,7 @@ func empty(types ...string) *Report {
 		DurationMicroseconds: 10e6, Repetitions: 1, Ledger: workload.Ledger{}}
 }
 
-// TestMergeIsLossless records the same values in one report and in many, and compares.
+// TestMergeIsLossless records the same values in one report and in many, and compares the results.
 func TestMergeIsLossless(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const parts = 5
@@ -109,7 +109,7 @@ func TestSecondHistogram(t *testing.T) {
 	}
 }
 
-// large is a run's reports of the largest size that must fit a ConfigMap.
+// large returns the largest reports of a run that must fit into a ConfigMap.
 func large(regions []string, repetitions, seconds int) []*Report {
 	rng := rand.New(rand.NewPCG(1, 3))
 	var out []*Report
@@ -205,7 +205,7 @@ func inputs(reports []*Report, regions []string) Inputs {
 		Topology: &geo.Topology{Regions: regions, Partitions: 2, Replicas: 1, Links: links}}
 }
 
-// small is a run of two regions; region b is ten times slower and aborts.
+// small returns the inputs of a run with two regions; region b is ten times slower and aborts.
 func small() Inputs {
 	a, b := empty("balance", "amalgamate"), empty("balance", "amalgamate")
 	add := func(r *Report, region, typ string, class txn.Class, outcome string, n int, scale int64, reasons map[string]int64) {
@@ -228,7 +228,7 @@ func small() Inputs {
 	add(b, "b", "balance", 0, "committed", 900, 10, nil)
 	add(b, "b", "balance", 0, "aborted", 100, 10, map[string]int64{"deadlock": 60, "conflict": 40})
 	add(b, "b", "balance", 0, "unknown", 7, 100, map[string]int64{"timeout": 5, "connection": 2})
-	// The 10 that were carried in to a, and what b tried again: 200 deadlocks, for other transactions.
+	// The 10 transactions carried in to a, and the retries of b: 200 deadlocks of other transactions.
 	a.Series[0].Attempts.Count += 10
 	b.Series[1].Causes = map[string]int64{"conflict": 100}
 	b.Series[1].Attempts = SeriesAttempts{Count: 300, Failures: Failures{
@@ -278,12 +278,12 @@ func TestBuild(t *testing.T) {
 		"aborted":    {s.Aborted, 100},
 		"unknown":    {s.Unknown, 7},
 		"timeouts":   {s.Timeouts, 5},
-		"throughput": {s.ThroughputPerSecond, 1090}, // (10890 + 10 carried in) / 10 s
+		"throughput": {s.ThroughputPerSecond, 1090}, // 10890 and 10 carried in, over 10 s
 		"a":          {d.Regions[0].ThroughputPerSecond, 1000},
 		"abort ppm":  {s.AbortPPM, 9093}, // 100 of 10997
 		"multi-home": {s.Realised.Shares[0].RealisedPPM, 250_000},
 		"mh of all":  {s.Realised.AllMultiHomePPM, 90_851},
-		// 4 nodes x 1.2 MB to a and x 2.4 MB to b, over 12000 transactions.
+		// 4 nodes x (1.2 MB to a + 2.4 MB to b), over 12000 transactions.
 		"bytes":       {s.BytesPerTransaction, 1200},
 		"cross bytes": {s.CrossRegionBytesPerTransaction, 600},
 		// 4 x 0.768 USD/h for 10 s / 10900 x 10^6, and 7.2 MB / 12000 x 10^6 at 0.02 USD/GB.
@@ -296,7 +296,7 @@ func TestBuild(t *testing.T) {
 		"headers":     {s.Wire.HeaderBytesPerTransaction, 173},
 		"on the wire": {s.Wire.BytesPerTransaction, 1433},
 		"sent":        {s.Wire.SentBytesPerTransaction, 1339}, // without requests and their 54 B
-		// 4 x 0.768 USD, and 1339 B x 1090/s x 3600 s at 0.02 USD/GB; it is 1338.8 before it is rounded.
+		// 4 x 0.768 USD, and 1339 B (1338.8 before rounding) x 1090/s x 3600 s at 0.02 USD/GB.
 		"an hour":                  {int64(s.Wire.CostPerHour), 3_177_069},
 		"a-b bytes":                {d.Links[1].Bytes, 4_800_000},
 		"declared":                 {d.Links[1].DeclaredRTTMicroseconds, 100_000},
@@ -326,7 +326,7 @@ func TestBuild(t *testing.T) {
 	if l := d.Regions[0].LatencyMicroseconds; l.Max != v1alpha1.Observed(10_990) || l.P50.Least() < 1040 || l.P50.Least() > 1070 || l.P99.Least() < 10_800 {
 		t.Errorf("region a: %+v", l)
 	}
-	// The same input gives the same bytes, whatever the order of the reports.
+	// The same inputs must yield the same bytes, whatever the order of the reports.
 	in := small()
 	in.Reports[0], in.Reports[1] = in.Reports[1], in.Reports[0]
 	e, err := Build(evident(in))
@@ -358,7 +358,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestTpmC: new orders per minute, where the workload has them.
+// TestTpmC checks the new orders per minute, and that other workloads have none.
 func TestTpmC(t *testing.T) {
 	in := small()
 	for _, r := range in.Reports {
@@ -409,8 +409,8 @@ func TestRepetitionsByRegion(t *testing.T) {
 	}
 }
 
-// The document names all versions of workers, in any order of reports, because figures of different programs are
-// summed.
+// TestMergeNamesAllVersions checks that the document names all versions of workers, in any order of the reports,
+// because it sums the figures of different programs.
 func TestMergeNamesAllVersions(t *testing.T) {
 	in := small()
 	builds := []string{"v2", "v1", "v2"}
@@ -429,7 +429,8 @@ func TestMergeNamesAllVersions(t *testing.T) {
 	}
 }
 
-// Two workers with one name are refused: the later report would hide the load of the other worker.
+// TestMergeRefusesNamesakes checks that two workers with the same name are refused, because the later report would hide
+// the CPU usage of the other worker.
 func TestMergeRefusesNamesakes(t *testing.T) {
 	in := small()
 	for i, cpu := range []int64{950, 10} {
@@ -441,8 +442,8 @@ func TestMergeRefusesNamesakes(t *testing.T) {
 	}
 }
 
-// late returns a load generator whose lateness is the largest that the latencies of report i's region allow, plus the
-// given microseconds.
+// late returns a load generator whose lateness exceeds the limit for the latencies of report i's region by the given
+// microseconds.
 func late(in *Inputs, i int, median, tail int64) *Driver {
 	clean := *in
 	clean.Driver = nil
@@ -458,7 +459,7 @@ func late(in *Inputs, i int, median, tail int64) *Driver {
 	panic("there is no such region")
 }
 
-// A load generator that is late only in the tail is noted, and the run is valid.
+// TestLateTailIsNoted checks that lateness only in the tail is noted, and that the run is valid.
 func TestLateTailIsNoted(t *testing.T) {
 	in := small()
 	in.Simulated = false
@@ -536,7 +537,7 @@ func TestVerdict(t *testing.T) {
 			in.Simulated = false
 			in.Reports[1].Workers[0].Driver = late(in, 1, 0, 1)
 		}, "Invalid", ReasonDriverBound},
-		// A 99th percentile that is a lower bound of 10 s would bear 5 s of lateness.
+		// A 99th percentile that is a lower bound of 10 s would excuse a lateness of 5 s.
 		"late where much is unanswered": {func(in *Inputs) {
 			b := in.Reports[1]
 			b.Series[2].Latency = Distribution{Count: 90, SumMicroseconds: 900e6, MaxMicroseconds: 10e6, Histogram: b.Series[2].Latency.Histogram}
@@ -598,8 +599,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// An objective that allows no unknown outcome fails with one among millions, although its share is less than half a
-// millionth.
+// TestOneUnknownOfMillions checks that an objective that allows no unknown outcome fails with one among millions,
+// although its share rounds to 0 ppm.
 func TestOneUnknownOfMillions(t *testing.T) {
 	none := intstr.FromInt32(0)
 	o := []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &none}}
@@ -673,7 +674,7 @@ func FuzzParseReport(f *testing.F) {
 			return
 		}
 		if r.Repetitions*int(r.DurationMicroseconds/1e6+1) > 1000 {
-			return // a long timeline takes long
+			return // a long timeline takes a long time
 		}
 		in := inputs([]*Report{r}, []string{"a", "b"})
 		if d, err := Build(evident(in)); err == nil {
@@ -684,7 +685,7 @@ func FuzzParseReport(f *testing.F) {
 	})
 }
 
-// over is a fault that began and ended when it was to.
+// over returns the fault with actual times that match its plan.
 func over(f Fault) Fault {
 	f.FromMicroseconds, f.InjectedMicroseconds, f.RecoveringMicroseconds, f.ToMicroseconds = new(int64), new(int64), new(int64), new(int64)
 	return f

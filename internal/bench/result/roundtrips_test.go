@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// The statuses of 256 nodes fit into a ConfigMap three times (before, at the end and after) once their round trips are
-// merged. The links of the document stay the same.
+// TestStatusesOfManyNodesFit merges the round trips of 256 nodes. Three sets of their statuses (before, at the end and
+// after) must then fit into a ConfigMap, and the links of the document must stay the same.
 func TestStatusesOfManyNodesFit(t *testing.T) {
 	top := &geo.Topology{Partitions: 32, Replicas: 1}
 	for i := range 8 {
@@ -23,7 +23,7 @@ func TestStatusesOfManyNodesFit(t *testing.T) {
 		top.Links = append(top.Links, make([]geo.Link, 8))
 	}
 	rng := rand.New(rand.NewPCG(1, 0))
-	var measured []string // more than gzip looks back
+	var measured []string // different histograms, more than the window of gzip
 	for range 512 {
 		h := hdrhistogram.New(1, 1_000_000, 3)
 		for range 100 {

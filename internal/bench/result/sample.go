@@ -11,17 +11,17 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// sample is a figure as every repetition of both results has it.
+// sample holds the values of a figure in every repetition of both results.
 type sample struct {
 	Difference
 	a, b []v1alpha1.Quantile
-	// p is the p-value of the Mann-Whitney U test; nil if there is only one repetition.
+	// p is the p-value of the Mann-Whitney U test; nil if a side has only one repetition.
 	p *float64
-	// better is 1 where more is better, -1 where less is.
+	// better is 1 if a larger value is better, and -1 if a smaller value is.
 	better int
 }
 
-// figuresOf gathers the figures that both sides have.
+// figuresOf returns the figures that both sides have.
 func figuresOf(a, b []*Document) []sample {
 	var out []sample
 	latency := func(l *Latency, of func(*Latency) v1alpha1.Quantile) v1alpha1.Quantile {
@@ -38,6 +38,7 @@ func figuresOf(a, b []*Document) []sample {
 		for _, d := range b {
 			s.b = append(s.b, of(d)...)
 		}
+		// A figure that only one side has cannot be compared.
 		if len(s.a) == 0 || len(s.b) == 0 {
 			return
 		}
@@ -65,7 +66,7 @@ func figuresOf(a, b []*Document) []sample {
 		return func(d *Document) []int64 { return []int64{of(&d.Summary)} }
 	}
 	unit, perSecond := "txn/s", func(_ *Document, r *Repetition) int64 { return r.ThroughputPerSecond }
-	if slow(a, b) { // in whole numbers per second, 0.6 and 1.4 are equal
+	if slow(a, b) { // in whole transactions per second, 0.6 and 1.4 would both round to 1
 		unit, perSecond = "txn/h", func(d *Document, r *Repetition) int64 {
 			return ratio(Microseconds(d.Spec.Load.Duration.Duration), 1, r.Committed+r.CarriedIn, 3600e6)
 		}
@@ -85,6 +86,7 @@ func figuresOf(a, b []*Document) []sample {
 		})
 	}
 	add("", "aborts", "ppm", -1, true, each(func(r *Repetition) int64 { return r.AbortPPM }))
+	// Without retries, attempts repeat the figures of the transactions.
 	if slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Spec.Load.Retry != nil }) {
 		attempts := func(of func(*Attempts) int64) func(*Document) []int64 {
 			return each(func(r *Repetition) int64 { return of(&r.Attempts) })
@@ -92,7 +94,7 @@ func figuresOf(a, b []*Document) []sample {
 		add("", "attempts", "1/s", -1, false, attempts(func(a *Attempts) int64 { return a.PerSecond }))
 		add("", "aborted attempts", "ppm", -1, false, attempts(func(a *Attempts) int64 { return a.AbortPPM }))
 	}
-	// The bytes and costs of a target, or of a document with uncounted nodes, are unknown.
+	// Bytes and costs are unknown for a target, and only lower bounds if nodes are uncounted.
 	if !slices.ContainsFunc(slices.Concat(a, b), func(d *Document) bool { return d.Target != nil || len(d.Uncounted) > 0 }) {
 		add("", "bytes per transaction", "bytes", -1, false, whole(func(s *Summary) int64 { return s.BytesPerTransaction }))
 		add("", "bytes between regions", "bytes", -1, false, whole(func(s *Summary) int64 { return s.CrossRegionBytesPerTransaction }))
@@ -126,8 +128,8 @@ func figuresOf(a, b []*Document) []sample {
 	return out
 }
 
-// slow reports whether some repetition has less than 100 transactions a second, and all have the counts for an exact
-// figure.
+// slow reports whether some repetition has fewer than 100 transactions per second, and all documents have the counts
+// from which exact figures can be computed.
 func slow(a, b []*Document) (slow bool) {
 	for _, d := range slices.Concat(a, b) {
 		if d.Spec.Load.Duration.Duration <= 0 || slices.ContainsFunc(d.Reasons,
@@ -141,13 +143,14 @@ func slow(a, b []*Document) (slow bool) {
 	return slow
 }
 
-// beyondRounding reports whether the medians differ by more than the rounding of both: the throughputs of regions are
+// beyondRounding reports whether the medians differ by more than their rounding errors: the throughputs of regions are
 // whole numbers per second.
 func (s *sample) beyondRounding() bool {
 	return s.Unit != "txn/s" || max(s.A.Least(), s.B.Least())-min(s.A.Least(), s.B.Least()) > 1
 }
 
-// regionRepetitions are the figures of a region, one for each window where the document has them.
+// regionRepetitions returns the figures of a region in each window. If the document has none for windows, it returns
+// those of the whole run.
 func (d *Document) regionRepetitions(name string) []RepetitionRegion {
 	var out []RepetitionRegion
 	for i := range d.Repetitions {
@@ -168,12 +171,12 @@ func (d *Document) regionRepetitions(name string) []RepetitionRegion {
 	return out
 }
 
-// bounded reports whether a repetition has only a lower bound of the figure.
+// bounded reports whether some repetition has only a lower bound of the figure.
 func (s *sample) bounded() bool {
 	return slices.ContainsFunc(slices.Concat(s.a, s.b), v1alpha1.Quantile.IsBound)
 }
 
-// ordered reports whether it is known which of the two medians is larger. A lower bound can be any larger value.
+// ordered reports whether the order of the two medians is known. A lower bound may stand for any larger value.
 func (s *sample) ordered() bool {
 	switch {
 	case s.A.IsBound() && s.B.IsBound():
@@ -186,8 +189,8 @@ func (s *sample) ordered() bool {
 	return true
 }
 
-// values returns the figures of both sides for a test of ranks. A lower bound counts as its least value where that
-// speaks against a difference, and as larger than all values where that does.
+// values returns the figures of both sides for a rank test. Lower bounds are resolved against the suspected difference:
+// on the better side they count as infinite, on the other side as their least value.
 func (s *sample) values() (a, b []float64) {
 	bWorse := s.B.Compare(s.A) > 0
 	number := func(all []v1alpha1.Quantile, highest bool) (out []float64) {
@@ -204,7 +207,7 @@ func (s *sample) values() (a, b []float64) {
 	return number(s.a, bWorse), number(s.b, !bWorse)
 }
 
-// enough is the number of repetitions on each side from which a Mann-Whitney test can reach alpha.
+// enough returns the number of repetitions per side from which a Mann-Whitney test can reach alpha.
 func enough(alpha float64) int {
 	n := 2
 	for 2/mathx.Choose(2*n, n) > alpha {
@@ -213,18 +216,20 @@ func enough(alpha float64) int {
 	return n
 }
 
-// interval sets the confidence interval of the change. It takes all differences between a repetition of B and a
-// repetition of A. The distribution of U determines the number of differences that it cuts off at each end.
+// interval sets the confidence interval of the change. It sorts all differences between a repetition of B and a
+// repetition of A, and cuts off some at each end. Their number follows from the distribution of U.
 func (s *sample) interval(alpha float64) {
 	n1, n2 := len(s.a), len(s.b)
 	u := stats.UDist{N1: n1, N2: n2}
-	// U below cut has a probability of at most alpha / 2.
+	// The probability of U < cut is at most alpha / 2.
 	cut := sort.Search(n1*n2/2, func(k int) bool { return u.CDF(float64(k)) > alpha/2 }) - 1
+	// Beyond this size the exact distribution is too expensive; the normal approximation is accurate there.
 	if max(n1, n2) > stats.MannWhitneyExactLimit {
 		normal := stats.NormalDist{Mu: float64(n1*n2) / 2, Sigma: math.Sqrt(float64(n1*n2*(n1+n2+1)) / 12)}
 		cut = int(math.Floor(stats.InvCDF(normal)(alpha/2))) - 1
 	}
 	base := float64(s.A.Least())
+	// With so few repetitions, even the whole range of differences has a lower confidence level.
 	if cut < 0 || base == 0 {
 		return
 	}

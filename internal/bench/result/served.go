@@ -7,23 +7,25 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// servedSigmas is the number of standard deviations that ServedRegion.ChancePPM covers.
+// servedSigmas is the number of standard deviations in ServedRegion.ChancePPM.
 const servedSigmas = 3
 
-// served returns the share of the region's transactions that committed. It includes transactions that were in flight
-// when the windows opened, but not the transactions in flight when they closed. Both numbers vary.
+// served returns the share of the region's due transactions that committed; nil if none was due. Commits include
+// transactions that were in flight when the windows opened, but not those in flight when they closed. Both numbers vary
+// by chance.
 func (x *Region) served() *v1alpha1.ServedRegion {
 	due := x.Ended() + x.Unfinished + x.Unsent()
 	if due == 0 {
 		return nil
 	}
+	// The numbers in flight at both ends of the windows are independent, so their variances add up.
 	chance := servedSigmas * math.Sqrt(float64(x.CarriedIn+x.Unfinished)) / float64(due)
 	return &v1alpha1.ServedRegion{Name: x.Name, CommittedPPM: ratio(due, 1, x.Committed+x.CarriedIn, 1e6),
 		ChancePPM: int64(math.Ceil(chance * 1e6))}
 }
 
-// LeastServed returns the region with the smallest ServedRegion.MostPPM; nil in a closed loop, and for a result without
-// transactions.
+// LeastServed returns the region with the smallest ServedRegion.MostPPM; nil for a closed loop, and for a result
+// without transactions.
 func (d *Document) LeastServed() (least *v1alpha1.ServedRegion) {
 	if d.Summary.OfferedPerSecond == 0 {
 		return nil
@@ -36,8 +38,8 @@ func (d *Document) LeastServed() (least *v1alpha1.ServedRegion) {
 	return least
 }
 
-// ServedText describes the share that committed, of all regions together and of LeastServed. It is empty in a closed
-// loop.
+// ServedText describes the share of transactions that committed, for all regions together and for LeastServed. It is
+// empty for a closed loop.
 func (d *Document) ServedText() string {
 	least := d.LeastServed()
 	if least == nil {

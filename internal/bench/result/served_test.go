@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// LeastServed returns the region with the smallest share, and allows for the variance of few transactions.
+// TestLeastServed checks that LeastServed returns the region with the smallest share, allowing for the variance of few
+// transactions.
 func TestLeastServed(t *testing.T) {
 	region := func(name string, committed, aborted, unfinished, carriedIn int64) Region {
 		return Region{Name: name, Counts: Counts{Committed: committed, Aborted: aborted}, CarriedIn: carriedIn,
@@ -19,7 +20,7 @@ func TestLeastServed(t *testing.T) {
 		t.Errorf("a closed loop has %+v, %q", got, d.ServedText())
 	}
 	d.Summary.OfferedPerSecond, d.Summary.ThroughputPerSecond = 220, 166
-	// few commits 58 of 100; the statistical margin is 3 sqrt(58) of 100.
+	// Region few commits 58 of 100; the statistical margin is 3 sqrt(58) of 100.
 	if got, want := d.LeastServed(), (v1alpha1.ServedRegion{Name: "b", CommittedPPM: 600_000}); got == nil ||
 		*got != want {
 		t.Errorf("%+v, want %+v", got, want)

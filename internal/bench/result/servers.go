@@ -8,38 +8,37 @@ import (
 	"time"
 )
 
-// ReasonSettingsChanged says that a server of a database that is not Geobench's own had other settings after the run
-// than before, or was started again.
+// ReasonSettingsChanged is the reason if a server of a target had different settings after the run than before, or was
+// restarted.
 const ReasonSettingsChanged = "SettingsChanged"
 
-// Server is the state of a server of a database that is not Geobench's own: what decides how durable its commits are
-// and how it plans statements.
+// Server is the state of a server of a target that determines how durable its commits are and how it plans statements.
 type Server struct {
-	// Address of the endpoint that leads to it.
+	// Address is the address of the endpoint that leads to the server.
 	Address string `json:"address"`
-	// Started is the server's start time, and Configured the time of its last configuration reload; nil if it does not
-	// report them.
+	// Started is the server's start time, and Configured the time of its last configuration reload; nil if the server
+	// does not report them.
 	Started    *time.Time `json:"started,omitempty"`
 	Configured *time.Time `json:"configured,omitempty"`
-	// OtherSessions is the number of other users' sessions that were working when the server was asked, and Others
-	// describes their owners.
+	// OtherSessions is the number of active sessions of other users when the server was queried, and Others describes
+	// their owners.
 	OtherSessions int      `json:"otherSessions,omitempty"`
 	Others        []string `json:"others,omitempty"`
-	// Settings are by their names in the server's own language.
+	// Settings holds the settings by the server's names for them.
 	Settings map[string]Setting `json:"settings,omitempty"`
 }
 
 // Setting is one setting of a server.
 type Setting struct {
 	Value string `json:"value"`
-	// Source is the origin of the value in the server's words, for example configuration file; empty if it does not report
-	// one.
+	// Source is the origin of the value as named by the server, for example configuration file; empty if the server does
+	// not report it.
 	Source string `json:"source,omitempty"`
-	// PendingRestart says that the configuration has another value, which counts once the server is started again.
+	// PendingRestart is set if the configuration has another value that takes effect at the next restart.
 	PendingRestart bool `json:"pendingRestart,omitempty"`
 }
 
-// String returns the value, and reports whether another value waits for a restart.
+// String returns the value, with a remark if another value waits for a restart.
 func (s Setting) String() string {
 	if s.PendingRestart {
 		return s.Value + " (another value waits for a restart)"
@@ -47,12 +46,12 @@ func (s Setting) String() string {
 	return s.Value
 }
 
-// startJitter is the tolerance between two readings of a server's start time: some servers report uptime in whole
-// seconds.
+// startJitter is the tolerance between two readings of a server's start time, because some servers report their uptime
+// in whole seconds.
 const startJitter = 3 * time.Second
 
-// serversDiffer lists the differences between two readings of the servers. A server in only one of them is a
-// difference, too.
+// serversDiffer describes the differences between two readings of the servers, including a server without a second
+// reading.
 func serversDiffer(before, after []Server) (out []string) {
 	index := map[string]*Server{}
 	for i := range after {
@@ -73,12 +72,14 @@ func serversDiffer(before, after []Server) (out []string) {
 			was, is := b.Settings[name], a.Settings[name]
 			switch {
 			case was == is:
+			// An equal value from another source still means that the configuration was changed.
 			case was.Value == is.Value && was.PendingRestart == is.PendingRestart:
 				out = append(out, fmt.Sprintf("%s of %s is %s by %s, and was by %s", name, b.Address, is, is.Source, was.Source))
 			default:
 				out = append(out, fmt.Sprintf("%s of %s was %s, and is %s", name, b.Address, orNone(was), orNone(is)))
 			}
 		}
+		// The configuration was reloaded without a visible difference: a setting may have been changed and changed back.
 		if said == len(out) && b.Configured != nil && a.Configured != nil && !a.Configured.Equal(*b.Configured) {
 			out = append(out, fmt.Sprintf("%s has read its configuration again at %s: what it had for a while is not known", b.Address, a.Configured.UTC().Format(time.RFC3339)))
 		}
@@ -86,7 +87,7 @@ func serversDiffer(before, after []Server) (out []string) {
 	return out
 }
 
-// settingNames are the names of the settings of both, in order.
+// settingNames returns the sorted names of the settings of either server.
 func settingNames(a, b *Server) []string {
 	names := maps.Clone(a.Settings)
 	if names == nil {
@@ -103,9 +104,9 @@ func orNone(s Setting) string {
 	return s.String()
 }
 
-// settingsChanged compares the servers after the run with the servers before it.
+// settingsChanged returns a reason if the servers after the run differ from the servers before it.
 func settingsChanged(d *Document, _ *Inputs, _ *Report) []Reason {
-	if d.Target == nil || len(d.Target.ServersAfter) == 0 { // a database that could not be audited has a separate reason
+	if d.Target == nil || len(d.Target.ServersAfter) == 0 { // a database that could not be audited has its own reason
 		return nil
 	}
 	differ := serversDiffer(d.Target.Servers, d.Target.ServersAfter)
@@ -141,8 +142,8 @@ func (d *Document) noteServers() {
 	}
 }
 
-// settingsDiffer lists the settings that differ between the servers of two results. A result without settings has no
-// differences.
+// settingsDiffer describes the settings that differ between the servers of two results. If a result has no settings,
+// there are no differences.
 func settingsDiffer(a, b *Document) (out []string) {
 	of := func(d *Document) map[string][]string {
 		values := map[string][]string{}

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// drawn returns a document with shares of requests that were drawn with the probabilities actual, n requests of each,
-// and configured as asked.
+// drawn returns a document with realised shares of n requests each, drawn with the probabilities in actual, and with
+// the configured shares in asked.
 func drawn(r *rand.Rand, n int64, asked, actual []float64) *Document {
 	d := &Document{}
 	for i, p := range actual {
@@ -26,7 +26,7 @@ func drawn(r *rand.Rand, n int64, asked, actual []float64) *Document {
 	return d
 }
 
-// TestHonestSharesPass simulates 3,000 runs of few and of many requests, each with 24 small and large shares.
+// TestHonestSharesPass simulates 3,000 runs with few and with many requests, each with 24 small and large shares.
 func TestHonestSharesPass(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 26))
 	var asked []float64
@@ -41,7 +41,7 @@ func TestHonestSharesPass(t *testing.T) {
 	}
 }
 
-// TestSharesThatAreOffAreNamed: the draws have another probability than the manifest asks for.
+// TestSharesThatAreOffAreNamed draws with another probability than configured.
 func TestSharesThatAreOffAreNamed(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 26))
 	for _, c := range []struct {
@@ -62,12 +62,13 @@ func TestSharesThatAreOffAreNamed(t *testing.T) {
 	}
 }
 
-// TestChanceRange: the exact binomial tails beyond the range are improbable, and the range is no wider than it must be.
+// TestChanceRange checks that the exact binomial tails beyond the range are improbable, and that the range is not much
+// wider than necessary.
 func TestChanceRange(t *testing.T) {
 	for _, n := range []int64{1, 10, 60, 300} {
 		for _, p := range []float64{0, 0.002, 0.05, 0.3, 0.5, 0.97, 1} {
 			low, high := chanceRange(float64(n), p, 10)
-			outside, probability := 0.0, math.Pow(1-p, float64(n)) // of no hit
+			outside, probability := 0.0, math.Pow(1-p, float64(n)) // probability of no hit
 			for hits := range n + 1 {
 				if x := float64(hits); x < low || x > high {
 					outside += probability
@@ -81,7 +82,7 @@ func TestChanceRange(t *testing.T) {
 			if outside > falseAlarmRate/10 {
 				t.Errorf("%d trials of %v: outside of %.1f to %.1f with probability %g", n, p, low, high, outside)
 			}
-			// 5.6 standard deviations are the range of a normal distribution; a rare hit needs ln(2e7) hits or so more.
+			// For a normal distribution, the range would be 5.6 standard deviations; rare hits need about ln(2e7) more.
 			if mean := float64(n) * p; high > mean+5.6*1.5*math.Sqrt(mean*(1-p))+17 || low > mean || high < mean {
 				t.Errorf("%d trials of %v: %.1f to %.1f", n, p, low, high)
 			}

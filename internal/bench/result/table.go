@@ -9,11 +9,11 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// tableWidth bounds the lines of a table.
+// tableWidth is the maximum length of a line in a table.
 const tableWidth = 100
 
-// Table writes the document for a person: verdict, regions, transactions, network, checks. wide adds classes, nodes,
-// workers and cost details. Lines have at most 100 columns and no control codes.
+// Table writes the document as text: verdict, regions, transactions, network and checks. If wide is set, it adds
+// classes, nodes, workers and cost details. Lines have at most 100 columns and no control codes.
 func Table(w io.Writer, d *Document, wide bool) error {
 	b := &strings.Builder{}
 	simulated := ""
@@ -154,7 +154,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	for _, mix := range s.Realised.Mix() {
 		wrapped(b, "", mix)
 	}
-	told := len(d.Nodes) > 0 // bytes, resources and costs of the database
+	told := len(d.Nodes) > 0 // whether bytes, resources and costs of the database are known
 	least := ""
 	if why := d.LeastFigures(); why != "" {
 		least = "at least "
@@ -235,8 +235,8 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	return err
 }
 
-// attemptRows returns the rows of a table of attempts: their rate, the number for each committed transaction, and their
-// outcomes. It also has the shares of the committed transactions with one, two or more attempts.
+// attemptRows returns the rows of the table of attempts: their rate, their number per committed transaction, and their
+// outcomes. The last columns are the shares of committed transactions with one, two, or more attempts.
 func attemptRows(d *Document) [][]string {
 	rows := [][]string{{"REGION", "ATTEMPTS/S", "PER COMMIT", "ABORTED", "CONFLICT", "NODE", "RETRIED", "IN 1", "IN 2", "IN MORE"}}
 	row := func(name string, a *Attempts) {
@@ -307,8 +307,8 @@ func (t *typeRow) latency() Latency {
 	return t.latencies.latency()
 }
 
-// byType returns the transactions, with their classes merged unless wide. The latencies of merged classes are from the
-// document's histograms. A document without histograms shows the latencies of the class with the most transactions.
+// byType returns the transactions, with classes merged unless wide is set. Latencies of merged classes come from the
+// document's histograms. Without histograms, they are the latencies of the class with the most commits.
 func byType(d *Document, wide bool) []*typeRow {
 	var rows []*typeRow
 	type key struct{ typ, class, region string }
@@ -329,6 +329,7 @@ func byType(d *Document, wide bool) []*typeRow {
 		r.committed, r.aborted, r.other = r.committed+committed, r.aborted+aborted, r.other+other
 		committed, aborted, other = t.Attempts.total()
 		r.attempts += committed + aborted + other
+		// Percentiles of several classes cannot be averaged; the class with the most commits stands for the type.
 		if r.single == (Latency{}) || t.Committed > most[r] {
 			most[r], r.single = t.Committed, t.LatencyMicroseconds
 		}
@@ -359,7 +360,7 @@ func formatBytes(n int64) string {
 	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
 
-// line adds a line, cut to the width.
+// line writes a line, truncated to tableWidth.
 func line(b *strings.Builder, format string, args ...any) {
 	s := strings.TrimRight(fmt.Sprintf(format, args...), " ")
 	if len(s) > tableWidth {
@@ -369,7 +370,8 @@ func line(b *strings.Builder, format string, args ...any) {
 	b.WriteByte('\n')
 }
 
-// wrapped adds text after a prefix and breaks it at spaces; further lines are indented like the prefix.
+// wrapped writes text after a prefix and wraps it at spaces. Further lines are indented by the length of the prefix, at
+// most 8.
 func wrapped(b *strings.Builder, prefix, text string) {
 	indent := min(len(prefix), 8)
 	l := prefix
@@ -388,7 +390,8 @@ func wrapped(b *strings.Builder, prefix, text string) {
 	line(b, "%s", l)
 }
 
-// grid adds a table: the first column left-aligned, and others that hold no number in the first row of data.
+// grid writes a table. It left-aligns the first column, and other columns whose first data row does not start with a
+// digit.
 func grid(b *strings.Builder, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	left := make([]bool, len(rows[0]))

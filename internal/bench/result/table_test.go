@@ -58,7 +58,7 @@ func TestTableOfAttempts(t *testing.T) {
 	for _, want := range []string{
 		"up to 3 attempts, 10ms to 1s apart (jitter 50%), after Conflict or Node",
 		"REGION ATTEMPTS/S PER COMMIT ABORTED CONFLICT NODE RETRIED IN 1 IN 2 IN MORE",
-		// 750, 100 and 50 transactions committed after one, two and three attempts: 1207 attempts for 900 commits.
+		// 750, 100 and 50 transactions committed with one, two and three attempts: 1207 attempts for 900 commits.
 		"b 121 1.34 24.86% 300 2 201 83.33% 11.11% 5.556%",
 		"all 1121 1.03 2.677% 300 2 201 98.62% 0.9183% 0.4591%",
 		"balance b 900 100 7 10.5ms 10.9ms 11.0ms 1207",
@@ -95,7 +95,8 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// The table of a database whose nodes report nothing omits unknown figures.
+// TestTableLeavesOutWhatNobodyKnows checks that the table of a database whose nodes report nothing omits unknown
+// figures.
 func TestTableLeavesOutWhatNobodyKnows(t *testing.T) {
 	in := small()
 	in.Before, in.After, in.RTTs, in.Target = nil, nil, nil, &Target{Promises: "Serializable"}
@@ -128,7 +129,7 @@ func TestTableLeavesOutWhatNobodyKnows(t *testing.T) {
 	}
 }
 
-// The description of the server includes its leader and the elections.
+// TestWhereTellsOfElections checks that the description of the server includes its leader and the elections.
 func TestWhereTellsOfElections(t *testing.T) {
 	t1 := Target{Server: "etcd 3.7.3", Leader: "us", Endpoints: []TargetEndpoint{{"us", 500}, {"eu", 1250}}}
 	moved, vanished := t1, t1

@@ -5,8 +5,10 @@ import (
 	"slices"
 )
 
-// fillTimeline makes a tick of each second of the windows, or of each cell where the report merges their counts.
+// fillTimeline creates a tick for each second of the windows, or for each cell if the report merged the counts of
+// seconds.
 func (d *Document) fillTimeline(regions []string, r *Report) {
+	// A window may end within a second; its last part gets a tick, too.
 	whole, length := int((r.DurationMicroseconds+999_999)/1_000_000), max(1, r.Resolution.Seconds)
 	ticks := (whole + length - 1) / length
 	d.Timeline = make([]Tick, ticks*r.Repetitions)
@@ -20,7 +22,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 			t.Repetition = i/ticks + 1
 		}
 	}
-	// Cells are processed in order, so that a single histogram suffices for any number of them.
+	// Cells are processed in order, so that one histogram at a time suffices.
 	sorted := slices.Clone(r.Timeline)
 	slices.SortStableFunc(sorted, func(a, b Second) int {
 		return cmp.Or(cmp.Compare(a.Repetition, b.Repetition), cmp.Compare(a.Second, b.Second))
@@ -28,7 +30,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 	var latency SecondHistogram
 	var failed int64
 	cell := max(1, r.Resolution.LatencySeconds) / length // in ticks
-	first := -1                                          // tick of the cell
+	first := -1                                          // index of the first tick of the current cell
 	quantiles := func() {
 		if first < 0 {
 			return
@@ -42,7 +44,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 	for _, s := range sorted {
 		i := slices.Index(regions, s.Region)
 		if s.Second >= whole || i < 0 {
-			continue // no window lasts longer, and the series have been checked for unknown regions
+			continue // no second is beyond the window, and unknown regions are refused with the series
 		}
 		tick := s.Second / length
 		if at := (s.Repetition-1)*ticks + tick/cell*cell; at != first {
@@ -58,7 +60,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 		t.Regions[i] += s.Committed
 		t.Tenths = t.Tenths.plus(s.Tenths)
 		failed += s.Failed
-		_ = latency.Add(s.Latency) // checked when the report was decoded
+		_ = latency.Add(s.Latency) // validated when the report was decoded
 	}
 	quantiles()
 	if text := r.Resolution.String(); text != "" {
@@ -69,5 +71,5 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 // Length returns the length of the tick in seconds.
 func (t *Tick) Length() int { return max(1, t.Seconds) }
 
-// end returns the second of the window after the tick.
+// end returns the second at which the tick ends, counted from the start of the window.
 func (t *Tick) end() int { return t.Second + t.Length() }

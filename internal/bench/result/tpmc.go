@@ -8,30 +8,30 @@ import (
 )
 
 const (
-	// maxTpmCPerWarehouse is the most tpmC, in thousandths, that ten terminals of a warehouse reach with the keying and
-	// think times of TPC-C (clause 4.2.2; its comment has the figure).
+	// maxTpmCPerWarehouse is the maximum tpmC, in thousandths, of the ten terminals of a warehouse with the keying and
+	// think times of TPC-C (clause 4.2.2; the figure is in its comment).
 	maxTpmCPerWarehouse = 12_860
 	// terminalsPerWarehouse is the number of terminals of a warehouse (clause 4.2.2).
 	terminalsPerWarehouse = 10
 )
 
-// TPCC says by which rules of TPC-C a tpmC was measured.
+// TPCC describes how far a measured tpmC follows the rules of TPC-C.
 type TPCC struct {
-	// Warehouses of all regions, and Terminals: their clients.
+	// Warehouses is the number of warehouses of all regions, and Terminals the number of their clients.
 	Warehouses int64 `json:"warehouses"`
 	Terminals  int64 `json:"terminals"`
-	// KeyingAndThinkTimePercent is the percentage of the standard's keying and think times; at 0 the figure is not a tpmC
-	// of the standard.
+	// KeyingAndThinkTimePercent is the percentage of the standard's keying and think times. At 0, the figure is not a
+	// tpmC in the sense of the standard.
 	KeyingAndThinkTimePercent int64 `json:"keyingAndThinkTimePercent"`
-	// EfficiencyPPM is the tpmC in parts per million of the most that the warehouses admit; only with all keying and
-	// think times, and without deviations.
+	// EfficiencyPPM is the tpmC in parts per million of the maximum for the number of warehouses. It is set only with
+	// full keying and think times and without deviations.
 	EfficiencyPPM int64 `json:"efficiencyPPM,omitempty"`
-	// Deviations are parameters of the workload that the standard excludes, with its clauses.
+	// Deviations lists parameters of the workload that the standard does not allow, with the clauses.
 	Deviations []string `json:"deviations,omitempty"`
 }
 
-// deviations lists the parameters of the workload that the standard excludes. The most of 12.86 a warehouse follows
-// from its mix.
+// deviations returns the parameters of the workload that the standard does not allow. The maximum of 12.86 per
+// warehouse assumes the standard's mix.
 func deviations(spec *v1alpha1.TPCC) (out []string) {
 	for _, mix := range append([]v1alpha1.TPCCMix{spec.Mix}, spec.MixPhases...) {
 		if mix.Payment < 43 || mix.OrderStatus < 4 || mix.Delivery < 4 || mix.StockLevel < 4 ||
@@ -59,7 +59,7 @@ func deviations(spec *v1alpha1.TPCC) (out []string) {
 	return out
 }
 
-// fillTpmC counts committed new orders per minute and compares them with the standard's maximum.
+// fillTpmC sets the committed new orders per minute and compares them with the standard's maximum.
 func (d *Document) fillTpmC(r *Report, in *Inputs) {
 	orders := int64(0)
 	for _, t := range d.Transactions {
@@ -88,6 +88,7 @@ func (d *Document) fillTpmC(r *Report, in *Inputs) {
 		d.Notes = append(d.Notes, fmt.Sprintf("warehouses with %d%% of the rows break clause 1.2 of TPC-C: the figure is not a tpmC of the standard", spec.RowsPercent))
 	}
 	t.Deviations = deviations(spec)
+	// The table already states that there are no keying or think times; notes on other rules would add nothing.
 	if t.Warehouses == 0 || t.KeyingAndThinkTimePercent == 0 {
 		return
 	}
@@ -95,6 +96,7 @@ func (d *Document) fillTpmC(r *Report, in *Inputs) {
 		d.Notes = append(d.Notes, fmt.Sprintf("the figure is not a tpmC of the standard: the workload has %s",
 			strings.Join(t.Deviations, ", and ")))
 	}
+	// With shorter think times or another mix, the maximum per warehouse does not apply.
 	if t.KeyingAndThinkTimePercent == 100 && len(t.Deviations) == 0 {
 		t.EfficiencyPPM = ratio(measured, t.Warehouses*maxTpmCPerWarehouse, orders, 60e6, 1000, 1e6)
 	}
@@ -105,7 +107,7 @@ func (d *Document) fillTpmC(r *Report, in *Inputs) {
 	}
 }
 
-// TpmCInWords says the tpmC in words, and by which rules it was measured; empty for a workload without it.
+// TpmCInWords returns the tpmC in words, with the rules by which it was measured; empty for a workload without tpmC.
 func (s *Summary) TpmCInWords() string {
 	if s.TpmC == nil {
 		return ""

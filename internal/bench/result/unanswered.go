@@ -8,13 +8,13 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// unansweredLimitPPM is the share of a region's transactions that may go unanswered in a run that passes without an
-// objective that says otherwise.
+// unansweredLimitPPM is the default share of a region's transactions that may go unanswered in a run that passes, in
+// parts per million. An objective on unknownPPM can set another limit.
 const unansweredLimitPPM = 10_000
 
-// permittedPPM returns the share of a region's transactions that may go unanswered. It is the limit of an objective on
-// the region's unknownPPM, else the limit of an objective on all regions, else the default. A limit for all regions
-// together is also the limit of each region: a dark region need not exceed the common limit.
+// permittedPPM returns the share of a region's transactions that may go unanswered, in parts per million. It is the
+// limit of an objective on the region's unknownPPM, else of an objective on all regions, else the default. The limit
+// for all regions together applies to each region as well, because a dark region alone might not exceed it.
 func permittedPPM(objectives []v1alpha1.Objective, region string) int64 {
 	permitted, own := int64(unansweredLimitPPM), false
 	for _, o := range objectives {
@@ -36,11 +36,12 @@ func (x *Region) unsentShare() int64 {
 	return 0
 }
 
-// clientsBusy: arrivals that no client was free to send measure the clients, not the database.
+// clientsBusy returns a reason for each region with too many arrivals that found no free client. Its figures would
+// measure the clients, not the database.
 func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 	for i := range d.Regions {
 		x := &d.Regions[i]
-		if x.unsentShare() <= unansweredLimitPPM || x.stalls(r) { // more clients would wait as well
+		if x.unsentShare() <= unansweredLimitPPM || x.stalls(r) { // the database stalled, so more clients would wait as well
 			continue
 		}
 		due := x.Ended() + x.Unfinished + x.Unsent()
@@ -48,8 +49,8 @@ func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 			x.Unsent(), due, x.Name, d.Spec.Load.ClientsPerRegion)
 		measured := float64(r.DurationMicroseconds) * float64(r.Repetitions) / 1e6
 		if s := x.ServiceTimeMicroseconds; s != nil && measured > 0 {
-			// Little's law: the number of transactions in flight equals the number that arrive while one of them is served. An
-			// excess of three standard deviations of a Poisson number is very rare.
+			// By Little's law, the number of transactions in flight is the arrival rate times the service time. An excess of
+			// three standard deviations of a Poisson number is very rare.
 			rate := float64(due) / measured
 			busy := rate * float64(s.Mean.Least()) / 1e6
 			message += fmt.Sprintf("; %.0f/s with a mean service time of %s take at least %d clients (spec.load.clientsPerRegion), if the database serves that rate",
@@ -60,7 +61,7 @@ func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 	return out
 }
 
-// ClientsBusy reports whether the run is Invalid for no other reason than that all clients of a region were busy.
+// ClientsBusy reports whether the only cause of an Invalid run is that all clients of a region were busy.
 func (d *Document) ClientsBusy() bool {
 	busy := 0
 	for i := range d.Regions {
@@ -69,6 +70,7 @@ func (d *Document) ClientsBusy() bool {
 		}
 	}
 	other := slices.ContainsFunc(d.Reasons, func(r Reason) bool {
+		// Busy clients also cause missed objectives and unanswered transactions, so these reasons do not count as others.
 		return r.Reason != ReasonDriverBound && r.Reason != ReasonObjectiveMissed && r.Reason != ReasonObjectiveUndecided && r.Reason != ReasonUnanswered
 	})
 	driverBound := 0
@@ -77,10 +79,12 @@ func (d *Document) ClientsBusy() bool {
 			driverBound++
 		}
 	}
+	// Every DriverBound reason must come from busy clients: some could be due to a lack of CPU.
 	return busy > 0 && driverBound == busy && !other
 }
 
-// unanswered: a database that stops answering is no faster for it.
+// unanswered returns a reason for each region with too many unanswered transactions, because a database that stops
+// answering is not fast.
 func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 	for i := range d.Regions {
 		x := &d.Regions[i]
@@ -88,17 +92,20 @@ func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 		stall, dark := x.stalled(r)
 		quiet := x.silence(d, r)
 		if x.unsentShare() > unansweredLimitPPM && stall == "" {
-			continue // DriverBound
+			continue // DriverBound covers this region
 		}
 		switch {
-		case x.unserved() > 1 && x.unservedPPM() > permitted: // one of a few dozen is no 1%
+		// a single unserved transaction among a few dozen is no evidence of 1%
+		case x.unserved() > 1 && x.unservedPPM() > permitted:
 			out = append(out, Reason{ReasonUnanswered, fmt.Sprintf("%s; more than %s need an objective on unknownPPM that allows them",
 				x.withoutAnswer(), percentPPM(permitted))})
 		case dark > permitted:
 			out = append(out, Reason{ReasonUnanswered, fmt.Sprintf("%s; an objective on unknownPPM can allow that: it was %s of the time",
 				stall, percentPPM(dark))})
+		// A closed loop sends nothing while its clients wait, so a long silence leaves only a few unanswered transactions.
 		case quiet.share > max(permitted, silenceLimitPPM) && !quiet.declared:
 			out = append(out, Reason{ReasonUnanswered, quiet.String() + "; an objective on unknownPPM can allow that"})
+		// An objective that permits all transactions to go unanswered also permits a growing backlog.
 		case x.Growing && permitted < 1_000_000:
 			out = append(out, Reason{ReasonUnanswered, x.backlog() + "; percentiles are lower bounds"})
 		}
@@ -106,11 +113,10 @@ func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 	return out
 }
 
-// percentPPM writes parts per million as a percentage.
+// percentPPM formats parts per million as a percentage with three significant digits.
 func percentPPM(ppm int64) string { return fmt.Sprintf("%.3g%%", float64(ppm)/1e4) }
 
-// unservedPPM is the share of the region's transactions that the database did not serve: unanswered and refused
-// transactions, in parts per million.
+// unservedPPM returns the share of the region's transactions that were unanswered or refused, in parts per million.
 func (x *Region) unservedPPM() int64 {
 	due := x.all(&x.Counts)
 	if due == 0 {
@@ -119,10 +125,10 @@ func (x *Region) unservedPPM() int64 {
 	return ratio(due, 1, x.unserved(), 1e6)
 }
 
-// unserved returns the number of the region's transactions that the database did not serve.
+// unserved returns the number of the region's transactions that were unanswered or refused.
 func (x *Region) unserved() int64 { return x.Unknown + x.Refused + x.Hung + x.Unsent() }
 
-// withoutAnswer describes the region's transactions that had no answer: their number and their fate.
+// withoutAnswer describes the number of the region's unserved transactions, by outcome.
 func (x *Region) withoutAnswer() string {
 	over := ""
 	if x.CarriedOver > 0 {
@@ -132,7 +138,8 @@ func (x *Region) withoutAnswer() string {
 		x.Name, x.unserved(), x.all(&x.Counts), x.Unknown, x.Timeouts, x.Refused, x.Hung, over, x.Unsent())
 }
 
-// noteStalled notes the regions that stalled and whose objectives allow it.
+// noteStalled adds notes about regions that stalled within the limits of their objectives, were silent, or had a
+// growing backlog.
 func (d *Document) noteStalled(in *Inputs, r *Report) {
 	for i := range d.Regions {
 		x := &d.Regions[i]
@@ -148,18 +155,18 @@ func (d *Document) noteStalled(in *Inputs, r *Report) {
 	}
 }
 
-// silenceLimitPPM is the share of the measured time that a region may be without any answer at a stretch, in parts per
-// million.
+// silenceLimitPPM is the longest silence of a region that is allowed by default, as a share of the measured time in
+// parts per million.
 const silenceLimitPPM = 100_000
 
-// silence is a time in which a region's clients had no answer at all.
+// silence is a period without any answer to a region's clients.
 type silence struct {
 	region     string
 	repetition int
-	from, us   int64 // when it started in its window, and how long it lasted, in microseconds
+	from, us   int64 // start in its window and length, both in microseconds
 	share      int64 // of the measured time, in parts per million
-	expected   int64 // transactions that would have ended meanwhile at the region's rate
-	declared   bool  // a fault of the manifest acted meanwhile
+	expected   int64 // transactions that would have ended in this time at the region's rate
+	declared   bool  // whether a fault of the manifest was active in this time
 }
 
 func (s silence) String() string {
@@ -167,8 +174,8 @@ func (s silence) String() string {
 		s.region, formatMicroseconds(s.us), formatMicroseconds(s.from), s.repetition, s.expected)
 }
 
-// silence returns the longest significant time without an answer: longer than a second and than three times the
-// region's 99th percentile. Its share is 0 if there is none. A closed loop shows the silence in no percentile, because
+// silence returns the longest significant silence. It must exceed a second and three times the region's 99th
+// percentile. The share of the result is 0 if there is none. In a closed loop no percentile shows the silence, because
 // it affects only one transaction of each client.
 func (x *Region) silence(d *Document, r *Report) (out silence) {
 	measured := r.DurationMicroseconds * int64(r.Repetitions)
@@ -179,6 +186,7 @@ func (x *Region) silence(d *Document, r *Report) (out silence) {
 		if w.Region != x.Name || us <= max(hungFloor, out.us) || us < hungFactor*p99 {
 			continue
 		}
+		// The rate is that of the time in which the region did answer.
 		expected := ratio(max(1, measured-us), 1, x.Committed+x.CarriedIn+x.Aborted, us)
 		if expected < stallExpected {
 			continue
@@ -199,21 +207,23 @@ func (x *Region) stalls(r *Report) bool {
 	return stall != ""
 }
 
-// stallExpected is the number of transactions that would have ended during the silence at the region's rate. The
-// probability that none of 20 independent transactions ends is below 1e-8.
+// stallExpected is the minimum number of transactions that would have ended during the silence at the region's rate.
+// The probability that none of 20 independent transactions ends is below 1e-8.
 const stallExpected = 20
 
 // stalled describes a window at whose end all clients of the region had waited for much longer than their transactions
-// take; empty if there is none. ppm is the stall's share of the measured time.
+// take; empty if there is none. ppm is the share of the measured time that the stall took.
 func (x *Region) stalled(r *Report) (description string, ppm int64) {
 	measured := r.DurationMicroseconds * int64(r.Repetitions)
 	for i := range r.Windows {
 		w := &r.Windows[i]
+		// As long as a single client is free, the region is not stalled.
 		if w.Region != x.Name || w.BusyClients < max(w.Clients, 1) || w.SilentMicroseconds < hungFloor {
 			continue
 		}
 		answering := measured - w.SilentMicroseconds
 		p99, _ := x.LatencyMicroseconds.P99.Value()
+		// If nothing ever ended, there are no latencies to compare with, and any wait counts.
 		if x.Ended() > 0 && (w.SilentMicroseconds < hungFactor*p99 || ratio(max(1, answering), 1, x.Ended(), w.SilentMicroseconds) < stallExpected) {
 			continue
 		}
@@ -224,23 +234,22 @@ func (x *Region) stalled(r *Report) (description string, ppm int64) {
 }
 
 const (
-	// steadyFactor is the allowed ratio of transactions in flight at the end of a window to the number by Little's law.
-	// Where arrivals outrun a database that serves them in order, the ratio approaches 2.
+	// steadyFactor is the allowed ratio of the transactions in flight at the end of a window to their number by Little's
+	// law. The ratio approaches 2 if arrivals outrun a database that serves them in order.
 	steadyFactor = 1.3
-	// steadySigmas is the number of standard deviations of a Poisson count that it, and the growth of a backlog, may be
-	// more.
+	// steadySigmas is the additional margin, in standard deviations of a Poisson count, for this number and for the
+	// growth of a backlog.
 	steadySigmas = 3
-	// steadyGrowth is the share of the transactions that were due by which a backlog must grow: near saturation, bursts
-	// are larger than Poisson counts.
+	// steadyGrowth is the minimum growth of a backlog, as a share of the due transactions. Near saturation, bursts are
+	// larger than Poisson counts.
 	steadyGrowth = 0.03
 )
 
-// grows reports whether the region's backlog grew between the opening and the closing of the windows. The number of
-// transactions in flight must grow significantly, and by more than 3% of the due transactions. In addition, one of two
-// conditions must hold. Either the number exceeds Little's law at the mean latency of the committed transactions, or
-// the warm-up was long enough for a steady state. If the backlog grew, the product-limit estimate does not hold: a
-// transaction that is due later takes longer and is censored earlier. measured is the measured time, and warmup the
-// time before it, both in microseconds.
+// grows reports whether the region's backlog grew while the windows were open. The number of transactions in flight
+// must have grown significantly, and by more than 3% of the due transactions. In addition, it must exceed Little's law
+// at the mean latency of the committed transactions, or the warm-up must have been long enough for a steady state. With
+// a growing backlog, the product-limit estimate is invalid: later transactions take longer and are censored earlier.
+// measured is the measured time and warmup the time before it, both in microseconds.
 func (f *figures) grows(measured, warmup int64) bool {
 	unfinished := float64(f.Unfinished)
 	if measured <= 0 || !f.moreInFlight() {
@@ -257,20 +266,20 @@ func (f *figures) moreInFlight() bool {
 	if f.Due == 0 || f.Committed == 0 {
 		return false
 	}
-	// Transactions of earlier windows that ended in one are counted if they committed.
+	// carriedIn counts only commits, so it is scaled up to all outcomes by the ratio of ended to committed transactions.
 	unfinished, before := float64(f.Unfinished), float64(f.carriedIn)*float64(f.Ended())/float64(f.Committed)
 	return unfinished-before > max(steadyGrowth*float64(f.Due), steadySigmas*math.Sqrt(unfinished+before))
 }
 
-// growsUnderCurve is grows for a load that changes by itself. More transactions must be in flight than were due in the
-// last 1.3 mean latencies. Unless the load is falling, fewer must have ended in the last fifth of the windows than were
-// due in it. Where only the latency rises with the load, as many end as are due.
+// growsUnderCurve is the variant of grows for a load with a curve. More transactions must be in flight than became due
+// in the last 1.3 mean latencies. Unless the load is falling, fewer must have ended in the last fifth of the windows
+// than became due. If only the latency rises with the load, the numbers of ended and due transactions are equal.
 func (f *figures) growsUnderCurve(r *Report, region string) bool {
 	if !f.moreInFlight() {
 		return false
 	}
 	window := r.DurationMicroseconds
-	tail := func(us int64) (due, ended float64) { // of the last microseconds of each window
+	tail := func(us int64) (due, ended float64) { // in the last us microseconds of each window
 		length := int64(max(1, r.Resolution.Seconds)) * second
 		for i := range r.Timeline {
 			s := &r.Timeline[i]
@@ -278,6 +287,7 @@ func (f *figures) growsUnderCurve(r *Report, region string) bool {
 			if s.Region != region || to <= max(from, window-us) {
 				continue
 			}
+			// A tick that lies partly before the tail counts in proportion.
 			part := float64(to-max(from, window-us)) / float64(to-from)
 			due += part * float64(s.Offered)
 			ended += part * float64(s.Committed+s.Aborted+s.Failed)
@@ -292,10 +302,12 @@ func (f *figures) growsUnderCurve(r *Report, region string) bool {
 	last := max(window/5, min(window, second))
 	due, ended := tail(last)
 	falling := due*float64(window) < 0.8*float64(f.Due)*float64(last)
+	// While the load falls, a database that keeps up ends more transactions than become due, so the second condition
+	// cannot hold.
 	return falling || due-ended > max(steadyGrowth*due, 2*math.Sqrt(due+ended))
 }
 
-// backlog describes a backlog that grew.
+// backlog describes the region's growing backlog.
 func (x *Region) backlog() string {
 	return fmt.Sprintf("%s: the database did not serve the transactions as fast as they arrived: %d of the %d that were due were in flight when the windows closed, and %d that were due earlier committed in them",
 		x.Name, x.Unfinished, x.Ended()+x.Unfinished+x.Unsent(), x.CarriedIn)

@@ -8,14 +8,14 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// unobserved counts transactions whose latency was not observed, with their fate and the change that would make it
-// observable.
+// unobserved is a number of transactions without an observed latency, with their outcome and with advice how to observe
+// it.
 type unobserved struct {
 	n            int64
 	became, cure string
 }
 
-// boundCause returns why only a lower bound of a percentile is known, and what to change.
+// boundCause explains why only a lower bound of a percentile is known, and what to change.
 func (f *figures) boundCause() string {
 	if f.latency.growing {
 		return "the backlog grew, since the database served fewer transactions than arrived: lower " +
@@ -33,7 +33,8 @@ func (f *figures) boundCause() string {
 	})
 }
 
-// boundCause is figures.boundCause for seconds without gaps: the timeline does not say why transactions had no answer.
+// boundCause is the counterpart of figures.boundCause for seconds without gaps. The timeline does not record why
+// transactions had no answer.
 func (c *clearSeconds) boundCause() string {
 	return whyBound([]unobserved{
 		{c.ended - c.committed - c.aborted + c.unanswered, "had no answer or were refused",
@@ -41,7 +42,7 @@ func (c *clearSeconds) boundCause() string {
 	})
 }
 
-// whyBound lists the fates of transactions, and a remedy for the most frequent fate.
+// whyBound lists the outcomes of transactions, with the remedy for the most frequent outcome.
 func whyBound(all []unobserved) string {
 	all = slices.DeleteFunc(all, func(u unobserved) bool { return u.n == 0 })
 	if len(all) == 0 {
@@ -58,8 +59,8 @@ func whyBound(all []unobserved) string {
 	return "of the transactions " + strings.Join(parts, ", ") + ": " + most.cure
 }
 
-// tooFew returns why a percentile has too few samples, or an empty string. For a lower bound, transactions that were
-// not observed count as well: a longer run would not observe them either.
+// tooFew explains that a percentile has too few samples; empty if it has enough. For a lower bound, transactions
+// without an observed latency count too, because a longer run would not observe them either.
 func (m *measured) tooFew(metric v1alpha1.Metric) string {
 	p, ok := percentiles[metric]
 	if !ok {

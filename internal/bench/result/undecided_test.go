@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// An undecided objective names the fates of transactions without an observed latency, and the cure.
+// TestUndecidedSaysWhy checks that an undecided objective names the outcomes of transactions without an observed
+// latency, and a remedy.
 func TestUndecidedSaysWhy(t *testing.T) {
 	limit := func(text string) *v1alpha1.Bound { b := intstr.FromString(text); return &b }
 	of := func(change func(*figures)) figures {
@@ -46,7 +47,7 @@ func TestUndecidedSaysWhy(t *testing.T) {
 		for _, o := range []v1alpha1.Objective{{Metric: v1alpha1.MetricLatencyP99, Max: limit("1s")},
 			{Metric: v1alpha1.MetricLatencyP99, Min: limit("1s")}} {
 			if name == "few" && o.Min != nil {
-				continue // missed
+				continue // the objective is missed
 			}
 			got := m.judge(o)
 			if r := got.undecided(); got.Holds || r.Reason != tc.reason ||

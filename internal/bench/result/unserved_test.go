@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// More than 1% of a region's transactions must be served. A single unserved transaction of a few dozen may be a
-// coincidence; two are not.
+// TestOneOfAFewIsChance checks the limit of 1% unserved transactions per region. A single one among a few dozen may be
+// a coincidence; two are not.
 func TestOneOfAFewIsChance(t *testing.T) {
 	for hung, want := range map[int64]int{0: 0, 1: 0, 2: 1} {
 		d := &Document{Regions: []Region{{Name: "a", Counts: Counts{Committed: 70}, Unanswered: Unanswered{Due: 73, Unfinished: 3, Hung: hung}}}}

@@ -39,41 +39,43 @@ const (
 	ReasonFaultMistimed      = "FaultMistimed"
 	ReasonClocksApart        = "ClocksApart"
 	ReasonObjectiveMissed    = "ObjectiveMissed"
-	// ReasonUnanswered: more of a region's transactions had no answer than a run without an objective on that bears.
+	// ReasonUnanswered is the reason if more of a region's transactions went unanswered than allowed.
 	ReasonUnanswered = "Unanswered"
-	// ReasonTooFewSamples: an objective is on a percentile of too few transactions.
+	// ReasonTooFewSamples is the reason if an objective refers to a percentile of too few transactions.
 	ReasonTooFewSamples = "TooFewSamples"
-	// ReasonObjectiveUndecided: it is not known whether an objective holds.
+	// ReasonObjectiveUndecided is the reason if it is unknown whether an objective holds.
 	ReasonObjectiveUndecided = "ObjectiveUndecided"
 	ReasonCheckFailed        = "CheckFailed"
-	// ReasonTestNotPassed is the reason of a run that did not start because a preceding functional test did not pass.
+	// ReasonTestNotPassed is the reason if a run did not start because a functional test before it did not pass.
 	ReasonTestNotPassed = "FunctionalTestNotPassed"
 )
 
-// Reasons of runs that somebody has meddled with.
+// Reasons of runs that were tampered with.
 const (
-	// ReasonUndeclaredDisturbance: something was done to a node or a link that no fault of the manifest declares.
+	// ReasonUndeclaredDisturbance is the reason if something was done to a node or link that no fault of the manifest
+	// declares.
 	ReasonUndeclaredDisturbance = "UndeclaredDisturbance"
-	// ReasonMeshChanged: a proxy of the service mesh stopped, or the mesh at the end differs from the mesh at the start.
+	// ReasonMeshChanged is the reason if a proxy of the service mesh stopped, or if the mesh changed during the run.
 	ReasonMeshChanged = "MeshChanged"
-	// ReasonLinkTooFast: a link was faster than declared for a while, and no fault of the manifest changes it then.
+	// ReasonLinkTooFast is the reason if a link was temporarily faster than declared without a fault of the manifest that
+	// changes it.
 	ReasonLinkTooFast = "LinkTooFast"
-	// ReasonReportForged: the report of a worker was altered, or the worker did not use the configuration that it was
-	// sent.
+	// ReasonReportForged is the reason if the report of a worker was altered, or if the worker did not use the
+	// configuration that it was sent.
 	ReasonReportForged = "ReportForged"
-	// ReasonResultForged: the result existed already, but no measurement had produced it.
+	// ReasonResultForged is the reason if the result existed although no measurement had produced it.
 	ReasonResultForged = "ResultForged"
-	// ReasonSnapshotForged: the operator's notes of the run were altered.
+	// ReasonSnapshotForged is the reason if the operator's notes on the run were altered.
 	ReasonSnapshotForged = "SnapshotForged"
-	// ReasonNetworkEdited: somebody wrote to what decides where connections of the run's pods lead.
+	// ReasonNetworkEdited is the reason if an object was edited that determines where connections of the run's pods lead.
 	ReasonNetworkEdited = "NetworkEdited"
-	// ReasonManifestEdited: the database was changed after the run was admitted.
+	// ReasonManifestEdited is the reason if the database was changed after the run was admitted.
 	ReasonManifestEdited = "ManifestEdited"
 )
 
-// judge sets the verdict. A measurement that cannot be trusted is Invalid whatever its figures are. A trusted
-// measurement is Failed if a check failed or an objective is missed. A failed check is the first of the reasons even of
-// an Invalid run: lost money or a cycle proves that the database is wrong under any load.
+// judge sets the verdict. A measurement that cannot be trusted is Invalid, whatever its figures. A trusted measurement
+// is Failed if a check failed or an objective is missed. Failed checks are the first reasons even of an Invalid run:
+// lost money or a cycle proves that the database is wrong, whatever the load.
 func (d *Document) judge(in *Inputs, r *Report) {
 	var wrong, invalid, failed []Reason
 	for _, c := range d.Checks {
@@ -93,7 +95,9 @@ func (d *Document) judge(in *Inputs, r *Report) {
 		}
 	}
 	failed = append(failed, unanswered(d, in, r)...)
+	// fillEvidence reads the reasons to find contradicted items, so they are set before it.
 	d.Reasons = slices.Concat(wrong, invalid, failed)
+	// A cancelled run lacks evidence by its nature; Cancelled is reason enough.
 	if missing := d.fillEvidence(in, r); !slices.ContainsFunc(d.Reasons, func(x Reason) bool { return x.Reason == ReasonCancelled }) {
 		invalid = append(invalid, missing...)
 		d.Reasons = slices.Concat(wrong, invalid, failed)
@@ -108,7 +112,7 @@ func (d *Document) judge(in *Inputs, r *Report) {
 	}
 }
 
-// undecided returns the reason why it is unknown whether the objective holds.
+// undecided returns the reason of an objective of which it is unknown whether it holds.
 func (o *Objective) undecided() Reason {
 	reason := ReasonObjectiveUndecided
 	if o.FewSamples {
@@ -117,30 +121,30 @@ func (o *Objective) undecided() Reason {
 	return Reason{reason, fmt.Sprintf("%s: measured %s: %s", o.Name, o.Measured, o.Undecided)}
 }
 
-// invalidChecks say what makes a measurement worthless, in the order of weight.
+// invalidChecks are the checks for measurements that are worthless, the most severe first.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
-	incidents,          // something broke
-	settingsChanged,    // the settings of the database changed
-	nodeClocksApart,    // nodes did not go by the same time
+	incidents,          // an event made the measurement doubtful
+	settingsChanged,    // the settings of the target changed
+	nodeClocksApart,    // the clocks of nodes differed by more than the engine's bound
 	clocksApart,        // clients did not measure at the same time
-	faultsFailed,       // a fault differed from the manifest
-	faultsMistimed,     // or not when
-	undeclared,         // something was done that it does not say
-	linksTooFast,       // the network was too fast for a while
-	workloadBroken,     // procedures did not do their work
+	faultsFailed,       // a fault was not injected as planned
+	faultsMistimed,     // a fault was early or late
+	undeclared,         // something undeclared was done to a node or link
+	linksTooFast,       // the network was temporarily too fast
+	workloadBroken,     // procedures failed because they are wrong
 	noTransactions,     // nothing was measured
-	driverBound,        // the load generator was measured, not the database
-	clientsBusy,        // or its clients were
-	nodesStarved,       // or a lack of CPU
-	tooManyGaps,        // the network was not there for too long
-	lossDiffers,        // the network lost more or fewer packets
-	networkNotVerified, // the network differed from the declared network
-	classMismatch,      // transactions count for classes that they are not of
-	shareMismatch,      // the transactions differed from the configured mix
+	driverBound,        // the load generator was the bottleneck, not the database
+	clientsBusy,        // a region had no free client for arrivals
+	nodesStarved,       // a node or sidecar waited for the CPU
+	tooManyGaps,        // the emulated network was missing for too long
+	lossDiffers,        // packet loss differed from the declaration
+	networkNotVerified, // round trips differed from the declaration
+	classMismatch,      // transactions were counted under a wrong class
+	shareMismatch,      // the mix of transactions differed from the configuration
 }
 
 func incidents(_ *Document, in *Inputs, r *Report) []Reason {
-	// Planned effects of faults on nodes: lost permanently, absent for a while, and replaced by another process.
+	// Planned effects of faults on nodes: permanent loss, temporary absence, and replacement by another process.
 	lost, away, replaced := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, f := range in.Faults {
 		for _, n := range f.Replaced {
@@ -155,6 +159,7 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 	}
 	out := slices.Clone(in.Incidents)
 	for _, i := range r.Incidents {
+		// A lost node may report anything. The other effects explain only the incident that they must cause.
 		planned := lost[i.Node] || away[i.Node] && i.Reason.Reason == ReasonConnectionLost || replaced[i.Node] && i.Reason.Reason == ReasonNodeRestarted
 		if !planned {
 			out = append(out, i.Reason)
@@ -172,6 +177,7 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 		case lost[b.Node]:
 		case a == nil:
 			out = append(out, Reason{ReasonNodeRestarted, b.Node + " did not answer after the run"})
+		// A replaced node has a new process, but the database keeps its incarnation.
 		case a.Process != b.Process && !replaced[b.Node] || a.Incarnation != b.Incarnation:
 			out = append(out, Reason{ReasonNodeRestarted, b.Node + " was started again during the run"})
 		case !in.Simulated && in.Target == nil && !away[b.Node] && !replaced[b.Node] && wentBack(&b, a):
@@ -181,14 +187,14 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 	return out
 }
 
-// mistakes are reasons of attempts that failed because a procedure is wrong, and what each says.
+// mistakes lists the reasons of attempts that failed because a procedure is wrong, with an explanation for messages.
 var mistakes = []struct{ reason, says string }{
 	{txn.ReasonInvalid, "nodes do not know such transactions"},
 	{txn.ReasonUndeclared, "they touched rows that their footprints, said to be exact, do not name"},
 	{txn.ReasonProcedure, "their procedures failed other than by txn.Abort, or were given rows that they cannot read"},
 }
 
-// Mistake reports whether a reason of an attempt makes a run Invalid, however rare it is.
+// Mistake reports whether attempts with this reason make a run Invalid, however rare they are.
 func Mistake(reason string) bool {
 	for _, m := range mistakes {
 		if m.reason == reason {
@@ -198,7 +204,8 @@ func Mistake(reason string) bool {
 	return false
 }
 
-// workloadBroken returns a reason if procedures are wrong: their aborts would count as cheap work of the database.
+// workloadBroken returns a reason if procedures are wrong, because their aborts would count as cheap work of the
+// database.
 func workloadBroken(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 	for _, m := range mistakes {
 		all, types := int64(0), map[string]bool{}
@@ -227,15 +234,18 @@ func noTransactions(d *Document, _ *Inputs, r *Report) []Reason {
 		r.Repetitions, time.Duration(r.DurationMicroseconds)*time.Microsecond, s.Aborted, s.Refused, s.Unknown, s.Unfinished)}}
 }
 
-// driverLimitPPM is the share of its CPU allowance above which a load generator may have been the bottleneck.
+// driverLimitPPM is the share of its CPU allowance, in parts per million, above which a load generator may have been
+// the bottleneck.
 const driverLimitPPM = 800_000
 
-// throttledLimitPPM is the share of the periods of its CPU quota in which a load generator may be stopped: each makes
-// those transactions wait that are under way, up to 100 ms. A worker in bursts is stopped while its average is low.
+// throttledLimitPPM is the share of CPU quota periods, in parts per million, in which a load generator may be stopped.
+// Each such period delays the transactions in flight by up to 100 ms. A worker with bursts can be stopped although its
+// average usage is low.
 const throttledLimitPPM = 50_000
 
 func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {
 	say := func(who string, d *Driver) {
+		// The busiest window counts: the average over all windows hides a single saturated window.
 		if p := max(d.SharePPM(), d.BusiestPPM); p > driverLimitPPM {
 			out = append(out, Reason{ReasonDriverBound, fmt.Sprintf(
 				"driver-bound: %s used %d%% of its CPU allowance (%d milli-CPU) while measuring, over %d%%; give it more CPU or workersPerRegion",
@@ -260,17 +270,18 @@ func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {
 	return append(out, driverLate(d, in)...)
 }
 
-// The allowed lateness of a load generator for due work, as a share of its measured latencies. The median may have the
-// tolerance of a network round trip. The 99th percentile may reach the point where it belongs more to the load
-// generator than to the database. A millisecond more is normal for any scheduler, and so are five milliseconds once in
-// a hundred times.
+// The allowed lateness of a load generator for scheduled work, as a share of its measured latencies. For the median, it
+// is the tolerance of a network round trip. For the 99th percentile, it is half: beyond that, the percentile reflects
+// the load generator more than the database. Any scheduler may add a millisecond, and five milliseconds once in a
+// hundred times.
 const (
 	lateMedianPercent, lateTailPercent = 5, 50
 
 	lateFloor, lateTailFloor = 1000, 5000 // microseconds
 )
 
-// driverLate compares how late load generators were with the latencies that they have measured.
+// driverLate returns a reason for the first load generator that was too late, compared with the latencies that it
+// measured.
 func driverLate(d *Document, in *Inputs) []Reason {
 	for i := range d.Workers {
 		w := &d.Workers[i]
@@ -287,7 +298,8 @@ func driverLate(d *Document, in *Inputs) []Reason {
 	return nil
 }
 
-// noteLate notes load generators with a lateness in the tail of the latencies, without making the run Invalid.
+// noteLate adds a note for each load generator with a noticeable lateness in the tail that does not make the run
+// Invalid.
 func (d *Document) noteLate(in *Inputs) {
 	for i := range d.Workers {
 		w := &d.Workers[i]
@@ -298,7 +310,7 @@ func (d *Document) noteLate(in *Inputs) {
 	}
 }
 
-// driverOf says in words which process a worker is, or is in.
+// driverOf returns a description of the process that the worker is, or that it runs in.
 func (in *Inputs) driverOf(w *WorkerShare) string {
 	if in.Driver != nil {
 		return cmp.Or(in.DriverName, "the load generator")
@@ -306,7 +318,7 @@ func (in *Inputs) driverOf(w *WorkerShare) string {
 	return fmt.Sprintf("worker %d in %s", w.Index, w.Region)
 }
 
-// lateness returns the lateness of a worker, and the latencies that it has measured; nil if either is unknown.
+// lateness returns the lateness of a worker, and the latencies of its region. The lateness is nil if either is unknown.
 func (d *Document) lateness(w *WorkerShare) (*Lateness, committedLatency) {
 	for i := range d.Regions {
 		if r := &d.Regions[i]; r.Name == w.Region && r.Committed > 0 {
@@ -316,11 +328,12 @@ func (d *Document) lateness(w *WorkerShare) (*Lateness, committedLatency) {
 	return nil, committedLatency{}
 }
 
-// committedLatency holds percentiles of committed transactions, in microseconds, against which lateness is judged. A
-// percentile of Latency may be a lower bound as long as a stall, and would excuse the lateness that caused the stall.
+// committedLatency holds percentiles of committed transactions, in microseconds, against which lateness is judged.
+// Percentiles of Latency are unsuitable: a lower bound may be as long as a stall, and would then excuse the lateness
+// that caused the stall.
 type committedLatency struct{ P50, P99 int64 }
 
-// committedLatency returns the percentiles of a region's clients, or of all clients if region is empty.
+// committedLatency returns the percentiles of a region's committed transactions, or of all regions if region is empty.
 func (d *Document) committedLatency(region string) committedLatency {
 	l := d.Latencies(func(s *HistogramSeries) bool { return region == "" || s.Region == region })
 	if l.observed() == 0 {
@@ -330,13 +343,13 @@ func (d *Document) committedLatency(region string) committedLatency {
 	return committedLatency{at(50), at(99)}
 }
 
-// tooLate is a lateness that is more than latencies bear.
+// tooLate is a lateness beyond its limit.
 type tooLate struct {
 	percentile           string
 	late, latency, limit int64 // microseconds
 }
 
-// beyond holds the median and the 99th percentile against latencies; nil where neither is too large.
+// beyond returns the percentile of the lateness that exceeds its limit for the given latencies; nil if none does.
 func (l *Lateness) beyond(of committedLatency, tailPercent, tailFloor int64) *tooLate {
 	median := &tooLate{"50th", l.P50, of.P50, lateLimit(of.P50, lateMedianPercent, lateFloor)}
 	tail := &tooLate{"99th", l.P99, of.P99, lateLimit(of.P99, tailPercent, tailFloor)}
@@ -355,10 +368,11 @@ func lateLimit(latency, percent, floor int64) int64 { return latency*percent/100
 func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, l := range d.Links {
 		if l.From == l.To && l.Samples == 0 {
-			continue // a single node has no other node that measures it
+			continue // a single node has no other node to measure the link to
 		}
 		off := l.MeasuredRTTMicroseconds.P50 - l.DeclaredRTTMicroseconds
 		switch {
+		// The simulator itself applies the declared delays.
 		case l.Samples == 0 && in.Simulated:
 		case l.Samples == 0:
 			out = append(out, Reason{ReasonNetworkNotVerified, fmt.Sprintf("%s to %s: the round trip was not measured", l.From, l.To)})
@@ -371,7 +385,8 @@ func networkNotVerified(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// classMismatch uses the database's reports to count the shares of multi-home and multi-partition transactions.
+// classMismatch returns a reason if the database reported wrong classes, which would distort the shares of multi-home
+// and multi-partition transactions.
 func classMismatch(_ *Document, _ *Inputs, r *Report) []Reason {
 	if r.Misclassified == 0 {
 		return nil
@@ -391,8 +406,8 @@ func shareMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// off reports whether the realised value misses the configured value by more than its tolerance. A share must also be
-// outside of its chanceRange; the sampling error of a mean is unknown.
+// off reports whether the realised value differs from the configured value by more than its tolerance. A share must
+// also be outside its chanceRange. The sampling error of a mean is unknown.
 func (s *Share) off(comparisons int) bool {
 	if s.Count == 0 || math.Abs(float64(s.RealisedPPM-s.ConfiguredPPM)) <= s.tolerance() {
 		return false
@@ -403,7 +418,7 @@ func (s *Share) off(comparisons int) bool {
 	return s.Mean || hits < low || hits > high
 }
 
-// mismatch says by how much the realised value is off.
+// mismatch describes the difference between the realised and the configured value.
 func (s *Share) mismatch() string {
 	allowed := "1 point"
 	if s.TolerancePercent > 0 {
@@ -417,8 +432,8 @@ func (s *Share) mismatch() string {
 		s.Name, s.text(s.RealisedPPM), s.Count, s.Of, s.text(s.ConfiguredPPM), allowed)
 }
 
-// tolerance is TolerancePercent, or one point, plus three standard deviations of a binomial share, in parts per
-// million; the sampling error of a mean is unknown.
+// tolerance returns the allowed difference in parts per million: TolerancePercent, or else one percentage point. A
+// share gets three standard deviations of a binomial distribution in addition. The sampling error of a mean is unknown.
 func (s *Share) tolerance() float64 {
 	p, allowed := float64(s.ConfiguredPPM)/1e6, 10_000.
 	if s.TolerancePercent > 0 {
@@ -430,27 +445,29 @@ func (s *Share) tolerance() float64 {
 	return allowed + 3e6*math.Sqrt(p*(1-p)/float64(s.Count))
 }
 
-// measured is the value of an objective's metric; ok is false when there is nothing to measure it on.
+// measured is the value of an objective's metric. ok is false if nothing could be measured.
 type measured struct {
 	value v1alpha1.Quantile
 	ok    bool
-	// samples is the number of transactions that say something of a percentile, transactions the number of all.
+	// samples is the number of transactions that contribute to a percentile, and transactions the number of all
+	// transactions.
 	samples, transactions int64
-	// cause is the reason why only a lower bound is known.
+	// cause explains why only a lower bound is known.
 	cause string
 	note  string
-	// exact is a figure that value rounds, or nil. It is between least and most if transactions that hung could still
-	// change it: doubt says how.
+	// exact is the figure of which value is the rounded form, or nil. If hung transactions could still change it, it is
+	// between least and most, and doubt explains that.
 	exact, least, most *big.Rat
 	doubt              string
 }
 
-// percentiles are the metrics that are percentiles of the latency.
+// percentiles maps the latency metrics to their percentiles.
 var percentiles = map[v1alpha1.Metric]float64{
 	v1alpha1.MetricLatencyP50: 50, v1alpha1.MetricLatencyP90: 90, v1alpha1.MetricLatencyP95: 95, v1alpha1.MetricLatencyP99: 99,
 }
 
-// SamplesNeeded returns how many transactions the p-th percentile needs, so that it is not simply the largest of them.
+// SamplesNeeded returns the minimum number of transactions for the p-th percentile, below which it would simply be the
+// largest of them.
 func SamplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
 
 // SamplesFor returns how many transactions an objective on metric m needs, or 0 if m is not a percentile.
@@ -462,16 +479,16 @@ func SamplesFor(m v1alpha1.Metric) int64 {
 	return SamplesNeeded(p)
 }
 
-// measures measures the objectives; f[i] sums the transactions that objectives[i] covers. If the network had gaps, the
-// measurements use the seconds without gaps. Objectives on one transaction type use all seconds, because the timeline
-// does not distinguish types.
+// measures returns the measurement of each objective; f[i] sums the transactions that objectives[i] covers. If the
+// network had gaps, only seconds without gaps count. Objectives on a single transaction type always use all seconds,
+// because the timeline does not distinguish types.
 func (d *Document) measures(objectives []v1alpha1.Objective, f []figures, r *Report) []measured {
 	out := make([]measured, len(objectives))
 	for i, o := range objectives {
 		switch {
 		case d.EmulationGapSeconds == 0:
 			out[i] = measure(o.Metric, &f[i], r)
-		case o.Transaction != "" || o.Metric == v1alpha1.MetricUnknownPPM: // the timeline does not have it
+		case o.Transaction != "" || o.Metric == v1alpha1.MetricUnknownPPM: // the timeline does not have this figure
 			out[i] = measure(o.Metric, &f[i], r)
 			out[i].note = fmt.Sprintf(", %d s with gaps in the emulated network included", d.EmulationGapSeconds)
 		default:
@@ -491,8 +508,8 @@ func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
 	return out
 }
 
-// judge compares the measurement with an objective. A lower bound misses a limit that it reaches and is undecided below
-// the limit, as is a percentile of too few transactions.
+// judge compares the measurement with an objective. A lower bound that reaches a maximum misses it. The objective is
+// undecided if a lower bound is below the limit, or if a percentile has too few transactions.
 func (m *measured) judge(o v1alpha1.Objective) Objective {
 	out := Objective{Name: ObjectiveName(o)}
 	if !m.ok {
@@ -512,6 +529,7 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		switch {
 		case err != nil:
 			return Objective{Name: out.Name, Measured: err.Error()}
+		// A lower bound that equals the limit stands for a larger value.
 		case m.exceeds(limit) || m.value.IsBound() && m.value.Least() == limit:
 			out.Holds = false
 		case m.most != nil && m.most.Cmp(big.NewRat(limit, 1)) > 0:
@@ -525,6 +543,7 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		switch {
 		case err != nil:
 			return Objective{Name: out.Name, Measured: err.Error()}
+		// Hung transactions that commit later can only lower the share of aborts to least.
 		case m.reaches(limit) && (m.least == nil || m.least.Cmp(big.NewRat(limit, 1)) >= 0):
 		case m.reaches(limit) && m.least != nil:
 			out.Undecided = m.doubt
@@ -536,13 +555,13 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		}
 	}
 	if !out.Holds && m.value.IsBound() {
-		out.Undecided = "" // however few there are: it is missed
+		out.Undecided = "" // a lower bound beyond the limit needs no more samples: the objective is missed
 	}
 	out.Holds = out.Holds && out.Undecided == ""
 	return out
 }
 
-// Objectives judges objectives over a merged report.
+// Objectives evaluates objectives over a merged report.
 func Objectives(r *Report, load *v1alpha1.Load, regions []string, objectives []v1alpha1.Objective) ([]Objective, error) {
 	a, err := aggregate(r, load, regions, objectives)
 	if err != nil {
@@ -551,7 +570,7 @@ func Objectives(r *Report, load *v1alpha1.Load, regions []string, objectives []v
 	return evaluate(objectives, new(Document).measures(objectives, a.objectives, r)), nil
 }
 
-// measure measures the metric.
+// measure returns the value of the metric over all windows.
 func measure(m v1alpha1.Metric, f *figures, r *Report) measured {
 	out := measured{ok: f.Ended() > 0}
 	switch m {
@@ -559,6 +578,7 @@ func measure(m v1alpha1.Metric, f *figures, r *Report) measured {
 		if measured := r.DurationMicroseconds * int64(r.Repetitions); measured > 0 {
 			return measuredRate(f.Committed+f.carriedIn, measured)
 		}
+		// Without transactions the throughput is 0, not unknown.
 		out.ok = true
 	case v1alpha1.MetricAbortPPM:
 		if out.ok {
@@ -569,13 +589,14 @@ func measure(m v1alpha1.Metric, f *figures, r *Report) measured {
 		u.Hung = f.latency.hung()
 		out.value, out.ok = v1alpha1.Observed(unansweredPPM(&f.Counts, &u)), f.Ended()+u.Unfinished+u.Unsent() > 0
 	default:
+		// Unanswered transactions count as samples, so a percentile exists even if nothing committed.
 		out.value, out.ok = f.latency.quantiles(percentiles[m])[0], f.latency.samples() > 0
 		out.samples, out.transactions, out.cause = f.latency.knownAt(out.value), f.latency.samples(), f.boundCause()
 	}
 	return out
 }
 
-// boundValue is a bound in the metric's unit.
+// boundValue returns a bound in the unit of the metric.
 func boundValue(m v1alpha1.Metric, b v1alpha1.Bound) (int64, error) {
 	if !m.IsLatency() {
 		if b.Type != intstr.Int {
@@ -590,7 +611,7 @@ func boundValue(m v1alpha1.Metric, b v1alpha1.Bound) (int64, error) {
 	return d.Microseconds(), nil
 }
 
-// ObjectiveName writes an objective as latencyP99(balance, us-west-2) <= 250ms.
+// ObjectiveName formats an objective, such as latencyP99(balance, us-west-2) <= 250ms.
 func ObjectiveName(o v1alpha1.Objective) string {
 	name := string(o.Metric)
 	switch {
@@ -620,7 +641,7 @@ func formatMetric(m v1alpha1.Metric, v v1alpha1.Quantile) string {
 	return fmt.Sprintf("%d ppm", v.Least())
 }
 
-// formatMicroseconds writes 412us, 231.4ms or 12.50s.
+// formatMicroseconds formats a duration, such as 412us, 231.4ms or 12.50s.
 func formatMicroseconds(us int64) string {
 	switch {
 	case us < 1000:
@@ -631,5 +652,5 @@ func formatMicroseconds(us int64) string {
 	return fmt.Sprintf("%.2fs", float64(us)/1e6)
 }
 
-// formatPPM writes parts per million as a percentage: 25.1%.
+// formatPPM formats parts per million as a percentage, such as 25.1%.
 func formatPPM(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }

@@ -12,75 +12,73 @@ import (
 // WitnessName names an observer that counts bytes.
 type WitnessName string
 
-// The witnesses of the bytes that nodes send each other.
+// The witnesses that count the bytes between nodes.
 const (
 	WitnessNodes    WitnessName = "Nodes"
 	WitnessMesh     WitnessName = "Mesh"
 	WitnessEmulator WitnessName = "Emulator"
 )
 
-// What each witness counts.
+// The kinds of traffic that witnesses count.
 const (
 	CountsFrames  = "frames that nodes have sent each other"
 	CountsPayload = "payload of the nodes' TCP connections"
 	CountsPackets = "packets of nodes and clients that came over emulated links, with headers from IP upwards"
 )
 
-// Witness is what somebody has counted of the bytes that nodes sent each other, from before the first warm-up until
-// after the last answer.
+// Witness is an observer's count of the bytes that nodes sent each other, from before the first warm-up until after the
+// last answer.
 type Witness struct {
 	Name WitnessName `json:"name"`
-	// Counts describes the traffic that its bytes cover. Counters describes the place where they were read; it is empty
-	// for the nodes' counters.
+	// Counts describes the traffic that the bytes cover. Counters names the counters that were read; empty for the nodes'
+	// own counters.
 	Counts   string `json:"counts"`
 	Counters string `json:"counters,omitempty"`
-	// Bytes is the number of bytes of all links together; the links have separate numbers if the witness distinguishes
-	// them. They are omitted if they are unknown; NotCounted then gives the reason.
+	// Bytes is the total of all links, and Links the numbers of single links if the witness distinguishes them. Both are
+	// omitted if they are unknown; NotCounted then gives the reason.
 	Bytes      *int64    `json:"bytes,omitempty"`
 	Links      []Traffic `json:"links,omitempty"`
 	NotCounted string    `json:"notCounted,omitempty"`
-	// BytesPerTransaction are those for each transaction that was committed in the same time.
+	// BytesPerTransaction is the number of bytes per transaction that was committed in the same time.
 	BytesPerTransaction int64 `json:"bytesPerTransaction,omitzero"`
-	// OffPPM is the excess of its bytes over the nodes' bytes, relative to the nodes' bytes, in parts per million. It is
-	// omitted for the nodes, and for witnesses that count other traffic.
+	// OffPPM is the difference between the witness's bytes and the nodes' bytes, in parts per million of the nodes'
+	// bytes. It is omitted for the nodes, and for witnesses that count other traffic.
 	OffPPM *int64 `json:"offPPM,omitempty"`
 }
 
-// Meter is the reading of one counter of a witness at one time. Examples are the counters of a proxy, or of a sidecar
-// that emulates the network.
+// Meter is a reading of one counter of a witness, for example of a proxy or of a sidecar that emulates the network.
 type Meter struct {
-	// Who describes the owner of the meter, for example "the proxy of pod d-us-west-2-0".
+	// Who describes the meter, for example "the proxy of pod d-us-west-2-0".
 	Who string `json:"who"`
-	// Process changes when the meter starts to count from zero.
+	// Process changes if the meter restarts counting from zero.
 	Process string `json:"process,omitempty"`
 	// Counters names the counters that were read.
 	Counters string `json:"counters,omitempty"`
-	// Links are bytes since the meter started to count; a region is empty if the meter does not report it.
+	// Links holds the bytes since the meter started counting. A region is empty if the meter does not distinguish it.
 	Links []Traffic `json:"links,omitempty"`
-	// Problem is the reason why the meter could not be read.
+	// Problem explains why the meter could not be read; empty if it was read.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Readings are the readings of a witness's meters before the first warm-up and after the last answer.
+// Readings holds the readings of a witness's meters before the first warm-up and after the last answer.
 type Readings struct {
 	Witness       WitnessName
 	Counts        string
 	Before, After []Meter
-	// Unread is the reason why there are no meters.
+	// Unread explains why there are no meters; empty if there are.
 	Unread string
-	// Besides is an upper bound, for each link, of the bytes that the witness may have counted in addition to the nodes'
+	// Besides is an upper bound, per link, of the bytes that the witness may have counted in addition to the nodes'
 	// bytes.
 	Besides []Traffic
 }
 
-// witnessTolerance is the allowed difference between a witness's bytes and the nodes' bytes, relative to the nodes'
-// bytes.
+// witnessTolerance is the allowed difference between a witness's and the nodes' bytes, relative to the nodes' bytes.
 const witnessTolerance = 0.02
 
 type direction struct{ from, to string }
 
-// counted returns the bytes that the meters counted between both readings, and the counters' names. If the bytes are
-// unknown, it returns the reason.
+// counted returns the bytes that the meters counted between both readings, and the names of the counters. If the bytes
+// are unknown, why gives the reason.
 func (r *Readings) counted() (links map[direction]int64, counters, why string) {
 	switch {
 	case r.Unread != "":
@@ -109,10 +107,12 @@ func (r *Readings) counted() (links map[direction]int64, counters, why string) {
 			problem(b.Who, "it was gone at the end")
 		case a.Problem != "":
 			problem(b.Who, "%s", a.Problem)
+		// The difference would omit everything that the previous process counted.
 		case a.Process != b.Process:
 			problem(b.Who, "it was started again, and what it had counted before is not known")
 		case a.Counters != b.Counters, b.Counters != r.Before[0].Counters:
 			problem(b.Who, "it has counted by %s, and not all by these", cmp.Or(b.Counters, "nothing"))
+		// A restart that kept its process name shows only in smaller numbers.
 		case a.shrankSince(b):
 			problem(b.Who, "it shows less than before, so it has begun to count anew")
 		default:
@@ -120,6 +120,7 @@ func (r *Readings) counted() (links map[direction]int64, counters, why string) {
 			a.addTo(links, 1)
 		}
 	}
+	// A meter without a first reading may have counted since long before the run.
 	for _, who := range slices.Sorted(maps.Keys(after)) {
 		problem(who, "it was not there when the run began")
 	}
@@ -139,7 +140,7 @@ func (m *Meter) addTo(links map[direction]int64, sign int64) {
 	}
 }
 
-// shrankSince reports whether the meter shows less of a link than it has shown before.
+// shrankSince reports whether the meter shows fewer bytes for any link than before.
 func (m *Meter) shrankSince(before *Meter) bool {
 	left := map[direction]int64{}
 	before.addTo(left, 1)
@@ -152,7 +153,7 @@ func (m *Meter) shrankSince(before *Meter) bool {
 	return false
 }
 
-// fillWitnesses sets the counts of other witnesses alongside the nodes' counts, and notes disagreements.
+// fillWitnesses adds the byte counts of all witnesses, and notes disagreements with the nodes.
 func (d *Document) fillWitnesses(in *Inputs, transferred int64) {
 	if len(in.Readings) == 0 {
 		return
@@ -174,8 +175,7 @@ func (d *Document) fillWitnesses(in *Inputs, transferred int64) {
 		links, counters, why := r.counted()
 		if w.Counters, w.NotCounted = counters, why; why == "" {
 			w.fill(links, in.Topology.Regions, transferred)
-			// Bytes that nodes sent before they stopped are no longer in any counter, so the nodes' sum is less than the bytes
-			// sent.
+			// Bytes that nodes sent before they stopped are in no counter, so the nodes' sum would be too small.
 			if in.Target == nil && len(d.Uncounted) == 0 {
 				d.compareWitness(&w, r, sent, links)
 			}
@@ -184,7 +184,7 @@ func (d *Document) fillWitnesses(in *Inputs, transferred int64) {
 	}
 }
 
-// fill sets the bytes of a witness.
+// fill sets the bytes of the witness, in total and by link.
 func (w *Witness) fill(links map[direction]int64, regions []string, transferred int64) {
 	all := int64(0)
 	for _, n := range links {
@@ -194,6 +194,7 @@ func (w *Witness) fill(links map[direction]int64, regions []string, transferred 
 	if transferred > 0 {
 		w.BytesPerTransaction = ratio(transferred, 1, all)
 	}
+	// A table of links with an unknown end would look complete although it is not.
 	if !apart(links) {
 		return
 	}
@@ -206,7 +207,7 @@ func (w *Witness) fill(links map[direction]int64, regions []string, transferred 
 	}
 }
 
-// apart reports whether the links are counted separately.
+// apart reports whether links are counted separately, with both ends known.
 func apart(links map[direction]int64) bool {
 	for at := range links {
 		if at.from == "" || at.to == "" {
@@ -217,7 +218,7 @@ func apart(links map[direction]int64) bool {
 }
 
 // compareWitness sets the difference between a witness's bytes and the nodes' bytes, and notes a difference above the
-// tolerance. A witness that counts packets, including those of clients, cannot count fewer bytes than the nodes have
+// tolerance. A witness that counts packets, including packets of clients, must not count fewer bytes than the nodes
 // sent to another region.
 func (d *Document) compareWitness(w *Witness, r *Readings, sent, links map[direction]int64) {
 	besides := map[direction]int64{}
@@ -230,7 +231,7 @@ func (d *Document) compareWitness(w *Witness, r *Readings, sent, links map[direc
 		spare += l.Bytes
 	}
 	type gap struct {
-		where          string // empty for all links
+		where          string // empty for all links together
 		counted, nodes int64
 		off            float64
 		beyond         bool
@@ -243,6 +244,7 @@ func (d *Document) compareWitness(w *Witness, r *Readings, sent, links map[direc
 			g.off = 0
 		}
 		low, high := float64(nodes)*(1-witnessTolerance), float64(nodes)*(1+witnessTolerance)+float64(spare)
+		// Packets include headers and clients, so only a count that is too low is a contradiction.
 		g.beyond = float64(counted) < low || float64(counted) > high && r.Counts != CountsPackets
 		return g
 	}
@@ -257,6 +259,7 @@ func (d *Document) compareWitness(w *Witness, r *Readings, sent, links map[direc
 	if apart(links) {
 		for _, l := range d.Links {
 			at := direction{l.From, l.To}
+			// Packets within a region do not pass an emulated link.
 			if r.Counts == CountsPackets && l.From == l.To {
 				continue
 			}
@@ -267,7 +270,7 @@ func (d *Document) compareWitness(w *Witness, r *Readings, sent, links map[direc
 	if len(gaps) == 0 {
 		return
 	}
-	slices.SortStableFunc(gaps, func(a, b gap) int { // of all links first, then the link that is farthest off
+	slices.SortStableFunc(gaps, func(a, b gap) int { // all links together first, then the link with the largest difference
 		return cmp.Or(cmp.Compare(min(1, len(a.where)), min(1, len(b.where))), cmp.Compare(math.Abs(b.off), math.Abs(a.off)))
 	})
 	var says []string
@@ -297,7 +300,7 @@ func formatOff(off float64) string {
 	return fmt.Sprintf("%+.2f%%", off*100)
 }
 
-// witnessRows returns the rows of a table of the witnesses. It omits the reasons why a witness did not count.
+// witnessRows returns the rows of the table of witnesses, without the reasons why a witness did not count.
 func witnessRows(d *Document) [][]string {
 	rows := [][]string{{"WITNESS", "BYTES", "PER TRANSACTION", "OFF"}}
 	for _, w := range d.Witnesses {
@@ -328,7 +331,7 @@ func (w *Witness) Say() string {
 	return says
 }
 
-// meshBytes returns the witness of a service mesh; nil if no mesh has counted.
+// meshBytes returns the witness of a service mesh; nil if no mesh counted bytes.
 func (d *Document) meshBytes() *Witness {
 	for i := range d.Witnesses {
 		if w := &d.Witnesses[i]; w.Name == WitnessMesh && w.Bytes != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// witnessed returns a document of two regions whose nodes have sent 1 MB from a to b, 100 kB back, and 50 kB inside a.
+// witnessed returns a document of two regions whose nodes sent 1 MB from a to b, 100 kB back, and 50 kB inside a.
 func witnessed(t *testing.T, change func(*Inputs)) *Document {
 	t.Helper()
 	in := small()
@@ -53,9 +53,9 @@ func TestWitnesses(t *testing.T) {
 	unread := Readings{Witness: WitnessMesh, Counts: CountsPayload, Unread: "the operator may not list the pods of istio-system"}
 	for name, tc := range map[string]struct {
 		readings Readings
-		bytes    int64 // below 0 where they are not counted
+		bytes    int64 // negative if not counted
 		off      int64
-		says     []string // by the note, or by the reason that they are not counted
+		says     []string // text of the note, or of the reason why the bytes were not counted
 	}{
 		"the same":                   {readings: mesh(before, from(50_000, 1_000_000, 100_000)), bytes: 1_150_000},
 		"within 2%":                  {readings: mesh(before, from(50_000, 1_019_000, 100_000)), bytes: 1_169_000, off: 16_522},
@@ -117,8 +117,8 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// Where nodes stopped, their counters show less than the bytes sent, and the programs' counters are unknown. There is
-// nothing to compare with.
+// TestWitnessesAlone checks two cases without a comparison: nodes stopped, so their counters show less than they sent,
+// and programs whose counters are unknown.
 func TestWitnessesAlone(t *testing.T) {
 	readings := []Readings{{Witness: WitnessMesh, Counts: CountsPayload, Before: []Meter{{Who: "x"}}, After: []Meter{{Who: "x", Links: []Traffic{{"a", "b", 7}}}}}}
 	ended := witnessed(t, func(in *Inputs) {

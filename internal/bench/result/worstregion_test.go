@@ -11,7 +11,8 @@ func regional(of map[string]*Availability) *Document {
 	return d
 }
 
-// R falls below 0 where the throughput more than doubles. Such a region is not hit hardest by a fault.
+// TestWorstRegionIsNotTheOneThatGotFaster checks that a region whose throughput more than doubled, so that R is
+// negative, is not the region hit hardest.
 func TestWorstRegionIsNotTheOneThatGotFaster(t *testing.T) {
 	d := regional(map[string]*Availability{
 		"north": {NormalPerSecond: 12, FaultPerSecond: 25, RPPM: -20_000},

@@ -1,17 +1,17 @@
-// Package checkpoint writes the state of a replica, and reads it into a new replica, which continues as the first would
+// Package checkpoint writes the state of a replica and reads it into a new replica, which continues as the first would
 // have. So a node need not keep all its inputs since its start.
 //
 // A replica is a graph of Go values in memory. A fresh replica, which Engine.New has just created from the same Config,
-// distinguishes two kinds. Objects that a fresh replica reaches through fields, elements and pointers exist again
-// wherever New is called. These objects, the wired ones, are filled in place. So values that New has created and that
-// cannot be written, such as callbacks, stay valid. Everything else is data: it is written with the identities of its
-// objects, and allocated again when it is read.
+// divides the values into two kinds. Objects that a fresh replica reaches through fields, elements and pointers are
+// wired: they exist after every call of New, and reading fills them in place. So values that New has created and that
+// cannot be written, such as callbacks, stay valid. All other objects are data: they are written with their identities,
+// and allocated again when they are read.
 //
-// Objects of a replica's environment, such as its topology, are named by their position in World. Data holds no
-// functions, channels or locks, and no pointers into the middle of another object. A value in an interface is of a
-// registered type, a message, or an object of World. Append names the field that violates this. A field with the tag
-// `checkpoint:"-"` is not written: it holds nothing that outlives a step of its replica. A foreign type that does not
-// consist of data writes and reads itself: see Saver.
+// Objects of a replica's environment, such as its topology, are identified by their position in World. Data contains no
+// functions, channels or locks, and no pointers into the middle of another object. A value in an interface must be of a
+// registered type, a message, or an object of World. Append returns an error with the field that violates this. A field
+// with the tag `checkpoint:"-"` is not written: its value is not needed after a step of the replica. A foreign type
+// that does not consist of data implements Saver.
 package checkpoint
 
 import (
@@ -29,19 +29,17 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// World is what replicas refer to and do not own.
+// World is the environment that replicas refer to and do not own.
 type World struct {
-	// Objects holds pointers and other comparable values: the same ones, in the same order, whenever a replica is written
-	// or read.
+	// Objects holds pointers and other comparable values. Writing and reading need the same values in the same order.
 	Objects []any
-	// Decode reads a message, as Engine.Decode does.
+	// Decode decodes a message, as Engine.Decode does.
 	Decode func(kind uint8, body []byte) (protocol.Message, error)
-	// Strict has Append look for pointers into the middle of something else, too: that takes some times as long.
+	// Strict makes Append also look for pointers into the middle of other objects, which takes several times as long.
 	Strict bool
 }
 
-// Saver is a type that writes and reads itself. LoadState is called on a wired object, or on a new object if it is
-// data.
+// Saver is a type that encodes and decodes itself. LoadState is called on a wired object, or on a new object for data.
 type Saver interface {
 	SaveState(b []byte) ([]byte, error)
 	LoadState(r *codec.Reader) error
@@ -56,23 +54,23 @@ var (
 	registered = map[string]reflect.Type{}
 )
 
-// Register lets interfaces of replicas hold values of a type. It is called where a package's variables are made.
+// Register allows interfaces of replicas to contain values of type T. It must be called during package initialization.
 func Register[T any]() struct{} {
 	t := reflect.TypeFor[T]()
 	registered[t.String()] = t
 	return struct{}{}
 }
 
-// id numbers an object, from 1.
+// id is the number of an object, from 1.
 type id = uint64
 
-// object identifies an object that pointers refer to: values of different types at one address are different objects.
+// object identifies an object that pointers refer to. Values of different types at one address are different objects.
 type object struct {
 	at   unsafe.Pointer
 	elem reflect.Type
 }
 
-// written is an object to be written. fresh is its counterpart, nil for data.
+// written is an object to be written. fresh is its counterpart in the fresh replica; nil for data.
 type written struct {
 	object
 	fresh unsafe.Pointer
@@ -84,8 +82,8 @@ type saver struct {
 	ids     map[object]id
 	objects []written
 	err     error
-	path    []string // of the value being written, for errors
-	// spans holds the memory that was written, if Append checks for pointers into it.
+	path    []string // path of the value being written, for errors
+	// spans holds the memory of the written values, if strict is set.
 	spans  []span
 	strict bool
 }
@@ -98,13 +96,13 @@ type span struct {
 	// reading allocates.
 	fresh uintptr
 	// slice is the address of the slice header of these elements; 0 for an object. The slice may be written twice: as a
-	// part of an object that reading fills in place, and of another object that is a part of the first.
+	// part of an object that reading fills in place, and as a part of an object inside the first.
 	slice uintptr
-	// plain means that it is the memory of a slice with elements that hold no pointers.
+	// plain is set for the memory of a slice with elements that contain no pointers.
 	plain bool
 }
 
-// loaded is an object to be read.
+// loaded is an object to be read. wired is set if the fresh replica has created it.
 type loaded struct {
 	object
 	wired bool
@@ -117,8 +115,8 @@ type loader struct {
 	err     error
 }
 
-// Append appends the state of a replica, or of another value that pointers lead to. fresh is an unused replica that was
-// created from the same Config; it may be used again.
+// Append appends the state of a replica, or of another value, to b; replica and fresh are pointers. fresh is an unused
+// replica created from the same Config; it may be used again.
 func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	s := &saver{b: b, strict: w.Strict, world: map[any]int{}, ids: map[object]id{}}
 	for i, o := range w.Objects {
@@ -128,11 +126,13 @@ func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	if live.Kind() != reflect.Pointer || live.Type() != made.Type() {
 		return nil, fmt.Errorf("checkpoint: two pointers to one type are asked for, not %T and %T", replica, fresh)
 	}
+	// Values are written without field names, so only a program with the same types can read them.
 	s.b = codec.AppendUint64(s.b, layoutOf(live.Type()))
 	wire := &wiring{s: s, seen: map[object]bool{}}
 	wire.pointer(live.Type().Elem(), live.UnsafePointer(), made.UnsafePointer())
 	wire.follow()
 	s.bits(wire.bits)
+	// Writing an object may find further objects, which are appended to s.objects.
 	for i := 0; i < len(s.objects) && s.err == nil; i++ {
 		o := s.objects[i]
 		s.path = append(s.path[:0], o.elem.String())
@@ -146,8 +146,8 @@ func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	return s.b, nil
 }
 
-// Read reads what Append has written into a replica that was made of the same Config and has seen nothing. After an
-// error the replica is useless. The replica may keep references into b.
+// Read reads the output of Append into an unused replica created from the same Config. After an error, the replica must
+// not be used. The replica may retain references into b.
 func Read(b []byte, w *World, fresh any) error {
 	l := &loader{r: codec.NewReader(b), w: w}
 	made := reflect.ValueOf(fresh)
@@ -157,6 +157,8 @@ func Read(b []byte, w *World, fresh any) error {
 	wire := &wiring{l: l, bits: l.bits(), seen: map[object]bool{}}
 	wire.pointer(made.Type().Elem(), nil, made.UnsafePointer())
 	wire.follow()
+	// The walk over a fresh replica depends only on its wiring, so another number of objects means another Config or
+	// engine.
 	if wire.lacks || len(wire.bits) != wire.used {
 		return errors.New("checkpoint: it is of a replica that is wired in another way")
 	}
@@ -186,8 +188,8 @@ func (l *loader) fail(format string, args ...any) {
 	}
 }
 
-// covers notes the memory of n values of a type, which an object or a slice has. The other fields of the span are
-// given.
+// covers records the memory of n values of a type, which belong to an object or a slice. The caller sets the other
+// fields of the span.
 func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 	if size := t.Size() * uintptr(n); s.strict && size > 0 {
 		p.from, p.to, p.of = uintptr(at), uintptr(at)+size, t
@@ -195,9 +197,10 @@ func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 	}
 }
 
-// overlap fails where an object is a part of another object: it would be written twice, and a pointer to it would lead
-// to a separate copy after reading. Slices of plain data may share memory, as long as no pointer leads there.
+// overlap fails if an object is a part of another object: it would be written twice, and after reading, a pointer to it
+// would lead to a separate copy. Slices of plain data may share memory unless a pointer leads there.
 func (s *saver) overlap() {
+	// Of spans with the same start, the longer is first, so that an enclosing span always precedes the spans inside it.
 	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
 	var widest, widestOther span // of all spans, and of the spans that are not plain
 	for _, p := range s.spans {
@@ -222,8 +225,8 @@ func (s *saver) overlap() {
 	}
 }
 
-// within reports whether both are the elements of one slice. It also holds if reading fills both in place, and p has
-// the same offset within outer as p's counterpart has within outer's.
+// within reports whether p may overlap outer: both are the elements of one slice, or reading fills both in place and p
+// has the same offset in outer as p's counterpart has in outer's counterpart.
 func (p span) within(outer span) bool {
 	return p.slice != 0 && p.slice == outer.slice || p.fresh != 0 && outer.fresh != 0 && p.from-outer.from == p.fresh-outer.fresh
 }
@@ -237,7 +240,7 @@ func (p span) what() string {
 
 func (s *saver) uvarint(v uint64) { s.b = codec.AppendUvarint(s.b, v) }
 
-// bits writes a list of bits.
+// bits writes a list of bits, packed into bytes.
 func (s *saver) bits(bits []bool) {
 	s.uvarint(uint64(len(bits)))
 	var b byte
@@ -264,25 +267,26 @@ func (l *loader) bits() []bool {
 	return bits
 }
 
-// wiring walks through the objects that a fresh replica reaches. With a saver it finds their counterparts, and records
-// in bits which objects have one; with a loader it reads this from bits.
+// wiring walks through the objects that a fresh replica reaches. With a saver, it finds their counterparts and records
+// in bits which objects have one. With a loader, it takes this from bits.
 type wiring struct {
 	s    *saver
 	l    *loader
 	bits []bool
 	used int
-	// lacks says that there were fewer bits than objects.
+	// lacks is set if there were fewer bits than objects.
 	lacks bool
-	seen  map[object]bool // fresh objects
+	seen  map[object]bool // visited fresh objects
 	next  []written
 }
 
-// pointer takes a pointer to a fresh object, and what its counterpart points to.
+// pointer visits a fresh object, with the counterpart live or nil.
 func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
 	if fresh == nil || w.world(elem, fresh) || w.seen[object{fresh, elem}] {
 		return
 	}
 	w.seen[object{fresh, elem}] = true
+	// Reading visits the same objects in the same order as writing, so a bit per object is enough.
 	if w.l != nil {
 		if w.used == len(w.bits) {
 			w.lacks = true
@@ -295,6 +299,7 @@ func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
 		}
 		return
 	}
+	// Two wired places may lead to a single live object. Only the first gets it, so that the object is written once.
 	there := live != nil && w.s.ids[object{live, elem}] == 0
 	w.bits = append(w.bits, there)
 	if there {
@@ -304,7 +309,7 @@ func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
 	}
 }
 
-// world reports whether a pointer is to an object of World.
+// world reports whether a pointer leads to an object of World.
 func (w *wiring) world(elem reflect.Type, at unsafe.Pointer) bool {
 	p := reflect.NewAt(elem, at).Interface()
 	if w.s != nil {
@@ -314,7 +319,7 @@ func (w *wiring) world(elem reflect.Type, at unsafe.Pointer) bool {
 	return slices.Contains(w.l.w.Objects, any(p))
 }
 
-// follow walks through the objects found, and all objects that these lead to.
+// follow visits the objects found and all objects that they lead to.
 func (w *wiring) follow() {
 	for i := 0; i < len(w.next); i++ {
 		n := w.next[i]
@@ -322,8 +327,9 @@ func (w *wiring) follow() {
 	}
 }
 
-// walk takes a fresh value of a type and its counterpart, nil for none.
+// walk visits a fresh value of a type; live is its counterpart, or nil.
 func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
+	// No pointer can start at this value, which saves the walk over large plain data.
 	if !planOf(t).wires {
 		return
 	}
@@ -367,9 +373,10 @@ func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
 		}
 	case reflect.Map:
 		if t.Elem().Kind() != reflect.Pointer {
-			return // values of maps have no place of their own
+			return // values of maps are not addressable, so they cannot be filled in place
 		}
 		made := reflect.NewAt(t, fresh).Elem()
+		// Map order is random, and both walks must agree on the order of objects.
 		for _, k := range sortedKeys(made) {
 			var a unsafe.Pointer
 			if live != nil {
@@ -386,6 +393,7 @@ func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
 		}
 		var a unsafe.Pointer
 		if live != nil {
+			// A live value of another type has replaced the wired object; it is written as data.
 			if have := reflect.NewAt(t, live).Elem().Elem(); have.IsValid() && have.Type() == made.Type() {
 				a = have.UnsafePointer()
 			}
@@ -394,7 +402,7 @@ func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
 	}
 }
 
-// sortedKeys returns the keys of a map in an order that depends on nothing but themselves.
+// sortedKeys returns the keys of a map in the order of their encodings, which depends on nothing else.
 func sortedKeys(m reflect.Value) []reflect.Value {
 	keys := m.MapKeys()
 	if len(keys) < 2 {

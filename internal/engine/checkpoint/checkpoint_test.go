@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// machine has everything that replicas are made of.
+// machine contains every kind of value that replicas consist of.
 type machine struct {
 	callback func() string // wired
 	topology *topology     // an object of World
@@ -35,7 +35,7 @@ type machine struct {
 	list, noList, emptyList    []int32
 	table                      map[key]*entry
 	noTable, emptyTable        map[string]int
-	first, last                *entry // a list, which ends where it begins
+	first, last                *entry // a circular list
 	waiting                    []waiter
 	err, known                 error
 	message                    protocol.Message
@@ -82,7 +82,7 @@ var (
 	_ = Register[byValue]()
 )
 
-// counter writes itself.
+// counter implements Saver.
 type counter struct{ ticks uint64 }
 
 func (c *counter) SaveState(b []byte) ([]byte, error) { return codec.AppendUvarint(b, 2*c.ticks), nil }
@@ -121,7 +121,7 @@ func newMachine() *machine {
 	return m
 }
 
-// used is a machine that has been at work.
+// used returns a machine that has run.
 func used() *machine {
 	m := newMachine()
 	e := &entry{n: 7}
@@ -152,9 +152,9 @@ func write(t testing.TB, m *machine) []byte {
 	return b[5:]
 }
 
-// A machine that was read has the same values as the first one. It has separate objects where the first had separate
-// objects, a shared object where the first had a shared one, and the objects of World. The objects that New has wired
-// are still wired.
+// A machine that was read has the same values as the first machine. It has separate objects where the first had
+// separate objects, a shared object where the first had a shared object, and the objects of World. The objects that New
+// has wired are still wired.
 func TestRoundTrip(t *testing.T) {
 	was := used()
 	b := write(t, was)
@@ -183,7 +183,7 @@ func TestRoundTrip(t *testing.T) {
 	if m.known != errSome || m.err.Error() != "text" || m.noBytes != nil || m.emptyBytes == nil || m.noList != nil || m.emptyList == nil || m.noTable != nil || m.emptyTable == nil {
 		t.Errorf("%v, %v; nil is not empty: %v", m.known, m.err, m)
 	}
-	for _, of := range []*machine{m, was} { // what cannot be compared
+	for _, of := range []*machine{m, was} { // not comparable
 		of.callback, of.log.told, of.room = nil, nil, nil
 		of.proto.ProtoReflect()
 	}
@@ -192,7 +192,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Two wired places that lead to a single object do so again, to the first of the two objects that New created.
+// Two wired places that lead to a single object do so after reading, too: to the first of the two objects that New
+// created.
 func TestOneObjectInTwoPlaces(t *testing.T) {
 	was := used()
 	was.replaced = was.log
@@ -203,7 +204,7 @@ func TestOneObjectInTwoPlaces(t *testing.T) {
 	}
 }
 
-// Equal states are written alike, whatever the order of maps.
+// Equal states are written alike, regardless of map order.
 func TestAlike(t *testing.T) {
 	first := write(t, used())
 	for range 20 {
@@ -223,7 +224,7 @@ type (
 	}
 )
 
-// What cannot be written is refused, by the name of the field.
+// Values that cannot be written are rejected with the name of the field.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		live, fresh any
@@ -285,7 +286,7 @@ func wiredAt(i int) *partPointing {
 	return p
 }
 
-// Pointers into slices that New has made, and that reading fills in place, lead there again. Slices of plain data may
+// Pointers into slices that New has created and that reading fills in place lead there again. Slices of plain data may
 // share memory.
 func TestPointersIntoWhatNewHasMade(t *testing.T) {
 	was, is := wiredAt(1), wiredAt(1)
@@ -309,7 +310,7 @@ func middle() *inner {
 	return i
 }
 
-// Output of a program with other fields is refused.
+// Output of a program with other fields is rejected.
 func TestLayouts(t *testing.T) {
 	type before struct{ First, Second int }
 	type after struct{ Second, First int }
@@ -326,7 +327,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// Whatever was damaged is an error or another state, and nothing worse.
+// Damaged input gives an error or another state, and has no other effect.
 func TestDamage(t *testing.T) {
 	b := write(t, used())
 	for i := range b {

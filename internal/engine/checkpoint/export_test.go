@@ -2,10 +2,10 @@ package checkpoint
 
 import "reflect"
 
-// Plain reports whether values of a type hold no pointers.
+// Plain reports whether values of a type contain no pointers.
 func Plain(t reflect.Type) bool { return !planOf(t).wires }
 
-// FullyReplicated reports whether values of a type are written by their methods, and not by their fields.
+// Whole reports whether values of a type are written by their methods instead of by their fields.
 func Whole(t reflect.Type) bool {
 	of := reflect.PointerTo(t)
 	return of.Implements(saverType) || of.Implements(protoType)

@@ -13,15 +13,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// plan describes how values of a type are written and read.
+// plan encodes and decodes values of a type.
 type plan struct {
-	// wires says that pointers, functions or interfaces may hang on a value.
+	// wires is set if a value may contain pointers, functions or interfaces.
 	wires bool
-	// empty says that a value takes no bytes.
+	// empty is set if a value takes no bytes.
 	empty bool
-	// save writes a value. fresh is its counterpart in a fresh replica, nil for data.
+	// save writes the value at address at. fresh is its counterpart in a fresh replica; nil for data.
 	save func(s *saver, at, fresh unsafe.Pointer)
-	// load reads a value over the existing value: the value of a fresh replica if wired is set, a zero value otherwise.
+	// load reads a value over the existing value: the value of a fresh replica if wired is set, otherwise a zero value.
 	load func(l *loader, at unsafe.Pointer, wired bool)
 }
 
@@ -37,19 +37,20 @@ func planOf(t reflect.Type) *plan {
 	return find(t)
 }
 
-// find is planOf with the lock held.
+// find is planOf without locking; plansMu must be held.
 func find(t reflect.Type) *plan {
 	if p := plans[t]; p != nil {
 		return p
 	}
-	p := &plan{wires: true} // a type may lead to itself
+	p := &plan{wires: true} // registered before make, because a type may refer to itself
 	plans[t] = p
 	*p = p.make(t)
 	return p
 }
 
-// make makes the plan of a type.
+// make returns the plan of a type.
 func (p *plan) make(t reflect.Type) plan {
+	// Pointers and interfaces are references; only the object that they lead to encodes itself.
 	if t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer {
 		switch of := reflect.PointerTo(t); {
 		case of.Implements(saverType):
@@ -68,6 +69,7 @@ func (p *plan) make(t reflect.Type) plan {
 		return plan{
 			save: func(s *saver, at, _ unsafe.Pointer) {
 				v := reflect.NewAt(t, at).Elem().Int()
+				// Zigzag encoding keeps small negative numbers short.
 				s.uvarint(uint64(v)<<1 ^ uint64(v>>63))
 			},
 			load: func(l *loader, at unsafe.Pointer, _ bool) {
@@ -108,6 +110,7 @@ func (p *plan) make(t reflect.Type) plan {
 			empty: true,
 			save: func(s *saver, at, fresh unsafe.Pointer) {
 				has := *(*unsafe.Pointer)(at) != nil
+				// Functions are not written, so the fresh replica must have a function exactly where the replica has it.
 				if fresh == nil && has || fresh != nil && has != (*(*unsafe.Pointer)(fresh) != nil) {
 					s.fail("it holds a function")
 				}
@@ -122,7 +125,7 @@ func (p *plan) make(t reflect.Type) plan {
 	}
 }
 
-// ownPlan returns the plan of a type that writes and reads itself.
+// ownPlan returns the plan of a type that implements Saver.
 func ownPlan(t reflect.Type) plan {
 	return plan{
 		save: func(s *saver, at, _ unsafe.Pointer) {
@@ -130,6 +133,7 @@ func ownPlan(t reflect.Type) plan {
 			if err != nil {
 				s.fail("%v", err)
 			}
+			// The length prefix keeps a faulty LoadState from reading the bytes of the next value.
 			s.b = codec.AppendBytes(s.b, b)
 		},
 		load: func(l *loader, at unsafe.Pointer, _ bool) {
@@ -145,7 +149,7 @@ func ownPlan(t reflect.Type) plan {
 	}
 }
 
-// protoPlan returns the plan of protocol buffers, which are more than their fields.
+// protoPlan returns the plan of protocol buffers, which have internal state in addition to their fields.
 func protoPlan(t reflect.Type) plan {
 	return plan{
 		save: func(s *saver, at, _ unsafe.Pointer) {
@@ -222,7 +226,7 @@ func arrayPlan(t reflect.Type) plan {
 	}
 }
 
-// slicePlan writes the elements of a slice, but no spare capacity. nil and empty slices are distinguished.
+// slicePlan returns the plan of a slice: its elements, but no spare capacity. Nil and empty slices stay different.
 func slicePlan(t reflect.Type) plan {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return plan{
@@ -255,6 +259,7 @@ func slicePlan(t reflect.Type) plan {
 			}
 			data := v.UnsafePointer()
 			memory := span{slice: uintptr(at), plain: !elem.wires}
+			// Reading fills the fresh slice in place only if it is long enough.
 			if elem.wires && v.Len() <= made {
 				memory.fresh = uintptr(of)
 			}
@@ -274,8 +279,10 @@ func slicePlan(t reflect.Type) plan {
 			case !is:
 				v.SetZero()
 				return
+			// Elements that New has created stay at their addresses, because other wired pointers may lead to them.
 			case wired && elem.wires && n <= made && !v.IsNil():
 				v.SetLen(n)
+			// The slice has grown since New. Keep the contents of the wired elements, such as callbacks.
 			case wired && elem.wires:
 				longer := reflect.MakeSlice(t, n, n)
 				reflect.Copy(longer, v)
@@ -291,7 +298,7 @@ func slicePlan(t reflect.Type) plan {
 	}
 }
 
-// present encodes a number of elements, or that there is no value (none).
+// present encodes a number of elements plus one, or 0 if there is no value (none).
 func present(none bool, n int) uint64 {
 	if none {
 		return 0
@@ -299,10 +306,11 @@ func present(none bool, n int) uint64 {
 	return uint64(n) + 1
 }
 
-// maxEmpty bounds the number of elements that are allocated when elements take no bytes.
+// maxEmpty bounds the number of elements that are allocated if elements take no bytes.
 const maxEmpty = 1 << 20
 
-// count decodes the output of present. Elements take at least one byte, or none if empty is set.
+// count decodes the output of present; is reports whether there is a value. Elements take at least one byte, or none if
+// empty is set, so the input bounds their number.
 func (l *loader) count(empty bool) (n int, is bool) {
 	most := uint64(l.r.Len())
 	if empty {
@@ -315,7 +323,7 @@ func (l *loader) count(empty bool) (n int, is bool) {
 	return int(v - 1), true
 }
 
-// mapPlan writes entries in the order of what their keys are written as.
+// mapPlan returns the plan of a map: its entries, in the order of the encoded keys.
 func mapPlan(t reflect.Type) plan {
 	key, elem := find(t.Key()), find(t.Elem())
 	return plan{
@@ -329,6 +337,7 @@ func mapPlan(t reflect.Type) plan {
 				k.Elem().Set(name)
 				key.save(s, k.UnsafePointer(), nil)
 				v.Elem().Set(m.MapIndex(name))
+				// Values of maps are not addressable, so they are data without counterparts.
 				elem.save(s, v.UnsafePointer(), nil)
 			}
 		},
@@ -355,7 +364,7 @@ func mapPlan(t reflect.Type) plan {
 }
 
 // A reference is 0 for nil, and 2n for object n. For an object of World it is 2p+1, where p is the position in World,
-// counted from 1.
+// from 1.
 const (
 	noObject   = 0
 	worldBit   = 1
@@ -382,7 +391,7 @@ func (s *saver) ref(elem reflect.Type, at unsafe.Pointer) {
 	s.uvarint(n << 1)
 }
 
-// ref reads a reference to an object of a type, and allocates the object if it is new.
+// ref reads a reference to an object of type elem, and allocates the object if it is new.
 func (l *loader) ref(elem reflect.Type) unsafe.Pointer {
 	v := l.r.Uvarint()
 	if v == noObject || l.r.Err() != nil || l.err != nil {
@@ -400,6 +409,7 @@ func (l *loader) ref(elem reflect.Type) unsafe.Pointer {
 	}
 	n := v >> 1
 	switch have := id(len(l.objects)); {
+	// Objects are numbered by their first reference, so the next new object has exactly the next number.
 	case n == have+1:
 		at := reflect.New(elem).UnsafePointer()
 		l.objects = append(l.objects, loaded{object{at, elem}, false})
@@ -427,12 +437,12 @@ func pointerPlan(t reflect.Type) plan {
 // Kinds of values in an interface, with their encodings.
 const (
 	holdsNothing = iota
-	holdsWorld   // place
+	holdsWorld   // index in World
 	holdsMessage // kind | body
 	holdsPointer // type | reference
 	holdsValue   // type | value
-	holdsWired   // reference to an object that a fresh replica has there
-	holdsError   // text: an error of which only that is known
+	holdsWired   // reference to the object that a fresh replica has there
+	holdsError   // text of an error that is not registered
 	holdsSame    // the value that a fresh replica has there
 )
 
@@ -445,6 +455,7 @@ func interfacePlan(t reflect.Type) plan {
 				s.b = append(s.b, holdsNothing)
 				return
 			}
+			// A lookup of a value that is not comparable would panic.
 			if v.Comparable() {
 				if i, is := s.world[v.Interface()]; is {
 					s.b = append(s.b, holdsWorld)
@@ -460,6 +471,7 @@ func interfacePlan(t reflect.Type) plan {
 					s.b = append(s.b, holdsWired)
 					s.ref(v.Type().Elem(), v.UnsafePointer())
 					return
+				// The value need not be of a registered type: the fresh replica provides it.
 				case v.Comparable() && v.Equal(made):
 					s.b = append(s.b, holdsSame)
 					return
@@ -478,6 +490,7 @@ func interfacePlan(t reflect.Type) plan {
 				m := v.Interface().(protocol.Message)
 				s.b = append(s.b, holdsMessage, m.Kind())
 				s.b = codec.AppendBytes(s.b, m.AppendTo(nil))
+			// The text of an error that wraps others is not enough: errors.Is would give another result.
 			case t == errorType && !wraps(v.Interface().(error)):
 				s.b = codec.AppendString(append(s.b, holdsError), v.Interface().(error).Error())
 			default:
@@ -492,7 +505,7 @@ func interfacePlan(t reflect.Type) plan {
 	}
 }
 
-// wraps reports whether an error has others in it.
+// wraps reports whether an error wraps other errors.
 func wraps(err error) bool {
 	switch err.(type) {
 	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
@@ -501,7 +514,7 @@ func wraps(err error) bool {
 	return false
 }
 
-// hold reads what an interface holds.
+// hold reads the value of an interface into v.
 func (l *loader) hold(v reflect.Value) error {
 	switch what := l.r.Uint8(); what {
 	case holdsNothing:
@@ -517,6 +530,7 @@ func (l *loader) hold(v reflect.Value) error {
 		if l.r.Err() != nil {
 			return nil
 		}
+		// A copy, because a decoded message may alias its body.
 		m, err := l.w.Decode(kind, append([]byte(nil), body...))
 		if err != nil {
 			return fmt.Errorf("a message of kind %d: %w", kind, err)

@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// A pointer into a slice of plain data is refused wherever a replica of an engine has such a slice. Reading allocates
-// such slices again, so the pointer would lead to a separate element. This once happened to sunstorm's parts of logs to
-// be applied.
+// A pointer into a slice of plain data is rejected wherever a replica of an engine has such a slice. Reading allocates
+// such slices again, so the pointer would lead to a separate element. This was once a bug of sunstorm, with the parts
+// of logs to be applied.
 func TestPlantedPointers(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
@@ -64,7 +64,8 @@ func TestPlantedPointers(t *testing.T) {
 	}
 }
 
-// plant writes a replica with a pointer into each of its slices of plain data, by the places in which such slices are.
+// plant writes a replica with a pointer into each of its slices of plain data. tried holds the places of the slices
+// that were tried.
 func plant(t *testing.T, e *protocol.Engine, c protocol.Config, r protocol.Replica, tried map[string]bool) {
 	t.Helper()
 	w := checkpoint.NewWorld(e, &c)
@@ -103,15 +104,15 @@ func plant(t *testing.T, e *protocol.Engine, c protocol.Config, r protocol.Repli
 	})
 }
 
-// slicesOf walks through what hangs on a replica.
+// slicesOf walks through the objects of a replica.
 type slicesOf struct {
 	world map[any]bool
 	seen  map[[2]any]bool
 }
 
-// value calls found for every slice of plain data that is not empty.
+// value calls found for every non-empty slice of plain data.
 func (w *slicesOf) value(v reflect.Value, path string, found func(string, reflect.Value)) {
-	if v.CanAddr() { // also of fields that are not exported
+	if v.CanAddr() { // also for unexported fields
 		v = reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
 	}
 	if v.Kind() != reflect.Interface && v.Kind() != reflect.Pointer && checkpoint.Whole(v.Type()) {

@@ -7,7 +7,7 @@ import (
 
 var _ = Register[txn.Abort]()
 
-// NewWorld returns the World of a replica of an engine.
+// NewWorld returns the World of a replica of engine e with configuration c.
 func NewWorld(e *protocol.Engine, c *protocol.Config) *World {
 	w := &World{
 		Objects: []any{c.Env, c.Store, c.Topology, c.Procedures, txn.ErrNotFound, txn.ErrUndeclared, txn.ErrProcedure},

@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/base/invariant"
 )
 
-// The properties of Raft (Ongaro and Ousterhout 2014, figure 3), as far as a member sees them.
+// Properties of Raft (Ongaro and Ousterhout 2014, figure 3) that a member can check.
 var (
 	oneLeader    = invariant.New("consensus.one-leader", "a term has one leader: election safety")
 	sameEntry    = invariant.New("consensus.same-entry", "members that have applied an index have applied the same entry: state machine safety")
@@ -24,7 +24,7 @@ type indexOf struct {
 	Index uint64
 }
 
-// Check checks the invariants of a member of a group; group names the group and is the same on all members.
+// Check checks the invariants of a member of a group. group identifies the group and is the same at all members.
 func (g *Group) Check(c *invariant.Checker, group any) {
 	if g.node == nil {
 		return

@@ -1,34 +1,35 @@
 // Package consensus replicates a log inside protocol machines: Raft (Ongaro and Ousterhout, 2014) by go.etcd.io/raft,
-// driven so that a machine stays what package protocol asks for, deterministic and without I/O.
+// driven so that a machine stays deterministic and without I/O, as package protocol requires.
 //
-// A Group is one member's share of the log. Its owner passes it the messages of kind Kind and the timers of its kind.
-// The owner gets committed entries, in order and once each, through Config.Apply. Several things differ from plain
-// RawNode use.
+// A Group is a member of a replicated log. Its owner passes it the messages of kind Kind and the timers of its kind,
+// and receives committed entries through Config.Apply, in order and once each. Several things differ from plain use of
+// RawNode.
 //
-// Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group manages elections. Timeouts
-// are drawn from Env.Rand, a member that has received nothing from a leader for that long calls Campaign, and only the
-// leader ticks, once per heartbeat. A member that has a live leader ignores pre-votes, as Raft's leader stickiness
-// requires (thesis, section 4.2.3).
+// Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group manages elections: it draws
+// timeouts from Env.Rand, and a member that has received nothing from a leader for that long calls Campaign. Only the
+// leader ticks, once per heartbeat. A member with a live leader ignores pre-votes, as Raft's leader stickiness requires
+// (thesis, section 4.2.3).
 //
 // Timeouts shorter than two round trips elect no leader, and the round trip is not known beforehand: a link that has
 // lost packets may delay all messages for some hundred milliseconds. So a member's timeout doubles, up to some seconds,
-// whenever it campaigns again without having heard from a leader in between. The timeout is halved again while the
-// leader's messages arrive in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound in this way).
+// whenever it campaigns again without having received anything from a leader in between. The timeout is halved again
+// while the leader's messages arrive in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound in
+// this way).
 //
-// Storage. The log is in memory and is truncated up to the applied entries. A member that is too far behind gets the
-// owner's snapshot: the state that results from applying the entries so far. The snapshot is only taken when it is
-// needed. It is sent in pieces, so that heartbeats and entries are sent between them: see snapshots.go.
+// Storage. The log is in memory and is truncated up to the applied entries. A member that lags too far gets the owner's
+// snapshot: the state that results from applying the entries so far. The snapshot is taken only when it is needed. It
+// is sent in pieces, so that heartbeats and entries are sent between them: see snapshots.go.
 //
 // Members. A node that has lost its process and memory has lost its votes and acknowledgements. So its replacement must
-// not act as the same member: the next incarnation is another member, with another number in Raft. The leader removes
-// the old member and adds the new one: see members.go.
+// not act as the same member: the next incarnation is another member, with another Raft ID. The leader removes the old
+// member and adds the new one: see members.go.
 //
-// Leases. With Config.Lease a leader knows for a while that it is the only leader (thesis, section 6.4.1). The lease
+// Leases. With Config.Lease, a leader knows for a while that it is the only leader (thesis, section 6.4.1). The lease
 // starts when it sends a heartbeat that a majority, including itself, acknowledges. A member that acknowledges a
 // heartbeat grants no vote, not even a pre-vote, before Config.Election has passed, so the next leader is elected after
 // that. A leader that grants a vote itself no longer leads. Both measure time on their own clocks, from the sending and
-// the arrival of the heartbeat. A lease is shorter than Election by a margin. It holds as long as the durations of the
-// two clocks differ by less than the margin, whatever time the clocks show.
+// the arrival of the heartbeat. A lease is shorter than Election by a margin. It is valid as long as the durations on
+// the two clocks differ by less than the margin, whatever time the clocks show.
 //
 // Links may stall for longer than a lease lasts, so that it cannot be renewed in time. A leader can still determine
 // that it led at an instant: a majority acknowledges a heartbeat that it sent later (the thesis's read index). That
@@ -52,58 +53,58 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Defaults of Config: a leader that sends nothing for one to two seconds, which is five heartbeats or more, is
-// replaced.
+// Defaults of Config. A leader that sends nothing for one to two seconds, at least five heartbeats, is replaced.
 const (
 	DefaultHeartbeat = 200 * time.Millisecond
 	DefaultElection  = time.Second
 	DefaultKeep      = 10_000
 )
 
-// enoughElection is the silence beyond which timeouts do not grow. Connections that have lost a packet twice in a row
-// speak again after 0.6 s.
+// enoughElection is the election timeout beyond which timeouts do not double. A connection that has lost a packet twice
+// in a row resumes after 0.6 s.
 const enoughElection = 2 * time.Second
 
 // Config describes a member.
 type Config struct {
 	Self geo.NodeID
-	// Incarnation is the incarnation of Self: 0 for the first. A later incarnation starts without state, and votes once
-	// the leader has added it.
+	// Incarnation is the incarnation of Self; 0 is the first. A later incarnation starts without state, and votes once
+	// the leader has made it a voter.
 	Incarnation uint32
-	// Members of the group, the same list everywhere. Self is among them.
+	// Members lists the group's nodes, including Self; the list is the same at all members.
 	Members []geo.NodeID
-	// Preferred is the member that campaigns at Start, so that a new group has its leader where the protocol wants it.
+	// Preferred is the member that campaigns at Start, so that a new group has its leader at the node that the protocol
+	// prefers.
 	Preferred geo.NodeID
 	Env       protocol.Env
-	// TimerKind is the kind of the group's timers: the owner's Fire hands those to Group.Fire.
+	// TimerKind is the kind of the group's timers; the owner must pass these timers to Group.Fire.
 	TimerKind uint8
 	// Heartbeat is the interval of the leader's heartbeats; 0 means DefaultHeartbeat.
 	Heartbeat time.Duration
-	// Election is the shortest silence of a leader after which a member campaigns; the longest is twice that. It should
-	// exceed Heartbeat plus two round trips: while it does not, elections fail until timeouts have grown, see the
-	// package's comment. 0 means DefaultElection.
+	// Election is the minimum silence of a leader after which a member campaigns; the maximum is twice that. It should
+	// exceed Heartbeat plus two round trips. Otherwise elections fail until timeouts have grown: see the package comment.
+	// 0 means DefaultElection.
 	Election time.Duration
-	// Lease is the time for which an acknowledged heartbeat prevents the election of other members, from its sending on,
-	// by the leader's clock. A majority must have acknowledged it. Lease is Election minus the amount by which clocks may
-	// diverge meanwhile. 0 means that there are no leases. All members have the same value.
+	// Lease is the time for which a heartbeat that a majority has acknowledged prevents the election of another leader.
+	// It counts from the sending of the heartbeat, by the leader's clock. Lease must be Election minus the amount by
+	// which clocks may diverge in that time. 0 means no leases. All members must have the same value.
 	Lease time.Duration
 	// Keep is the number of applied entries kept for members that lag; 0 means DefaultKeep.
 	Keep int
-	// KeepBytes bounds the size of the kept entries, but at least one entry is kept; 0 means no bound.
+	// KeepBytes bounds the size of the kept entries in bytes; at least one entry is kept. 0 means no bound.
 	KeepBytes int
-	// Apply takes the committed entries in the order of the log.
+	// Apply applies a committed entry. It is called in log order.
 	Apply func(data []byte)
-	// Lead is called when this member learns that leader leads from term on.
+	// Lead is called when this member learns that leader leads in term.
 	Lead func(leader geo.NodeID, term uint64)
-	// Snapshot returns the owner's state: what Apply has made of all entries so far.
+	// Snapshot returns the owner's state, as of the last applied entry.
 	Snapshot func() []byte
 	// Restore replaces the owner's state by a snapshot.
 	Restore func(data []byte)
-	// ChunkBytes is the maximum size of a piece of a snapshot. One piece is sent per interval ChunkEvery. 0 selects the
+	// ChunkBytes is the maximum size of a piece of a snapshot, in bytes. A piece is sent per ChunkEvery. 0 selects the
 	// values of package statetransfer.
 	ChunkBytes int
 	ChunkEvery time.Duration
-	// Lossy says that a snapshot does not bring all that the entries did: its owner gives something up with it.
+	// Lossy is set if a snapshot contains less than the entries that it replaces.
 	Lossy bool
 
 	// reused makes a new incarnation act as the old one, which is wrong: a test shows the consequences.
@@ -113,38 +114,39 @@ type Config struct {
 // Group is one member of a replicated log.
 type Group struct {
 	c         Config
-	node      *raft.RawNode `checkpoint:"-"` // nil in a group of one member, which needs no agreement
-	written   written       // node, in checkpoints
+	node      *raft.RawNode `checkpoint:"-"` // nil in a group with a single member, which needs no agreement
+	written   written       // node, in the form for checkpoints
 	storage   *storage
 	leader    geo.NodeID
 	hasLeader bool
 	leading   bool
 	term      uint64
 	applied   uint64
-	newest    uint64        // the term of the last applied entry
-	compacted uint64        // applied when the storage was cut last
-	uncut     int           // bytes applied since then
-	heard     time.Duration // when the leader was last heard of
-	gap       time.Duration // the longest silence of the leader that was broken since the election timer was set
-	promised  bool          // a leader has been heard of, so that heard keeps this member from voting
-	fruitless bool          // this member has campaigned and heard of no leader since
-	doublings uint          // of election timeouts
-	beating   bool          // a heartbeat timer is set
+	newest    uint64        // term of the last applied entry
+	compacted uint64        // value of applied at the last truncation
+	uncut     int           // bytes applied since the last truncation
+	heard     time.Duration // time of the last message from the leader
+	// longest silence of the leader since the election timer was set, excluding the current silence
+	gap       time.Duration
+	promised  bool // a leader has sent a message, so heard prevents this member from voting
+	fruitless bool // this member has campaigned and received nothing from a leader since
+	doublings uint // number of doublings of the election timeout
+	beating   bool // the heartbeat timer is pending
 	draining  bool
 	applying  bool
-	queue     [][]byte // committed, not yet applied
-	// acknowledged holds, by member, the sending times of the last heartbeats of this leader that the member has
+	queue     [][]byte // entries committed and not yet applied
+	// acknowledged holds, by member, the sending time of the latest heartbeat of this leader that the member has
 	// acknowledged.
 	acknowledged map[uint64]time.Duration
-	leased       time.Duration // until this time, this leader is the only one
-	// beaten is the latest sending time of all heartbeats of this member. confirmed is the latest sending time of
-	// heartbeats of this term that a majority has acknowledged.
+	leased       time.Duration // this leader is the only leader before this time
+	// beaten is the latest sending time of all heartbeats of this member. confirmed is the latest sending time of a
+	// heartbeat of this term that a majority has acknowledged.
 	beaten, confirmed time.Duration
 	membership
 	snapshots
 }
 
-// storage is Raft's view of the log.
+// storage is the log as Raft sees it.
 type storage struct {
 	*raft.MemoryStorage
 	g *Group
@@ -154,7 +156,7 @@ type storage struct {
 func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	g := s.g
 	if g.applying || len(g.queue) > 0 {
-		return nil, raft.ErrSnapshotTemporarilyUnavailable // the owner's state belongs to no index
+		return nil, raft.ErrSnapshotTemporarilyUnavailable // the owner's state does not correspond to an index
 	}
 	term, err := s.Term(g.applied)
 	if err != nil {
@@ -165,14 +167,14 @@ func (s *storage) Snapshot() (*raftpb.Snapshot, error) {
 	}}, nil
 }
 
-// Timers, in Timer.Arg.
+// Timers of the group, in Timer.Arg.
 const (
 	electionTimer = iota
 	heartbeatTimer
 	chunkTimer
 )
 
-// New returns a member. It panics when the configuration is inconsistent, which is a programmer's mistake.
+// New returns a member. It panics if the configuration is inconsistent, which is a programming error.
 func New(c Config) *Group {
 	if !slices.Contains(c.Members, c.Self) || !slices.Contains(c.Members, c.Preferred) {
 		panic(fmt.Sprintf("consensus: self %d and preferred %d must be among the members %v", c.Self, c.Preferred, c.Members))
@@ -213,17 +215,19 @@ func New(c Config) *Group {
 	return g
 }
 
-// newNode makes Raft's part of a member.
+// newNode returns Raft's part of a member.
 func newNode(self uint64, s raft.Storage, applied uint64) *raft.RawNode {
 	n, err := raft.NewRawNode(&raft.Config{
-		ID:                        self,
-		ElectionTick:              1 << 30, // never: the group owns elections
-		HeartbeatTick:             1,
-		Storage:                   s,
-		Applied:                   applied,
-		MaxSizePerMsg:             1 << 20,
-		MaxInflightMsgs:           1 << 12,
-		PreVote:                   true,
+		ID:              self,
+		ElectionTick:    1 << 30, // never: the group owns elections
+		HeartbeatTick:   1,
+		Storage:         s,
+		Applied:         applied,
+		MaxSizePerMsg:   1 << 20,
+		MaxInflightMsgs: 1 << 12,
+		// A member that was disconnected would otherwise raise its term and depose a healthy leader when it returns.
+		PreVote: true,
+		// A forwarded proposal could be committed after its sender has repeated it to the next leader.
 		DisableProposalForwarding: true,
 		Logger:                    quiet{},
 	})
@@ -233,7 +237,7 @@ func newNode(self uint64, s raft.Storage, applied uint64) *raft.RawNode {
 	return n
 }
 
-// found begins a group at index 1 with its members known, as if a first entry had added them.
+// found initializes a new group at index 1 with its members known, as if a first entry had added them.
 func (g *Group) found() {
 	g.conf = &raftpb.ConfState{}
 	for _, m := range g.c.Members {
@@ -265,33 +269,33 @@ func (g *Group) Start() {
 	g.awaitLeader(g.electionTimeout())
 }
 
-// Leader returns the leader that this member knows of.
+// Leader returns the last known leader; known is false if there is none.
 func (g *Group) Leader() (leader geo.NodeID, known bool) { return g.leader, g.hasLeader }
 
 // Leading reports whether this member leads, as far as it knows.
 func (g *Group) Leading() bool { return g.leading }
 
-// Term returns the term of the last leader that this member knows of.
+// Term returns the term of the last known leader.
 func (g *Group) Term() uint64 { return g.term }
 
-// Current reports whether this member leads and has applied an entry of its own term, and therefore all entries that
-// were committed before it.
+// Current reports whether this member leads and has applied an entry of its term, and therefore all entries committed
+// before that term.
 func (g *Group) Current() bool { return g.leading && (g.node == nil || g.newest == g.term) }
 
-// Leased reports whether this member leads and no other does: see Config.Lease.
+// Leased reports whether this member certainly is the only leader: see Config.Lease.
 func (g *Group) Leased() bool { return g.leading && (g.node == nil || g.c.Env.Now() < g.leased) }
 
-// Mark returns a mark of this instant, for LedSince.
+// Mark returns a mark of the present instant, for LedSince.
 func (g *Group) Mark() time.Duration { return g.beaten }
 
-// LedSince reports whether this leader knows that at some instant after mark no leader of a later term had committed
-// anything. A majority has then acknowledged a heartbeat that was sent after mark. The result is valid whatever clocks
-// show, and does not mean that this member still leads. Config.Lease must be set.
+// LedSince reports whether this leader knows that, at some instant after mark, no leader of a later term had committed
+// anything: a majority has acknowledged a heartbeat that was sent after mark. The result does not depend on clocks, and
+// does not mean that this member still leads. Config.Lease must be set.
 func (g *Group) LedSince(mark time.Duration) bool {
 	return g.leading && (g.node == nil || g.confirmed > mark)
 }
 
-// Last returns the index of the last entry that this member has.
+// Last returns the index of the last entry in this member's log.
 func (g *Group) Last() uint64 {
 	if g.node == nil {
 		return 0
@@ -303,7 +307,7 @@ func (g *Group) Last() uint64 {
 	return last
 }
 
-// Awaits reports whether this member has entries that may be committed later and for which counts returns true.
+// Awaits reports whether this member has an unapplied entry for which counts returns true.
 func (g *Group) Awaits(counts func(data []byte) bool) bool {
 	if g.node == nil || g.Last() <= g.applied {
 		return false
@@ -312,10 +316,12 @@ func (g *Group) Awaits(counts func(data []byte) bool) bool {
 	if err != nil {
 		panic(err)
 	}
+	// Entries for membership changes are not the owner's data.
 	return slices.ContainsFunc(entries, func(e *raftpb.Entry) bool { return e.GetType() == raftpb.EntryNormal && counts(e.GetData()) })
 }
 
-// Reached reports whether those members that count have all entries up to an index, as far as this leader knows.
+// Reached reports whether all members for which counts returns true have all entries up to an index, as far as this
+// leader knows.
 func (g *Group) Reached(index uint64, counts func(geo.NodeID) bool) bool {
 	reached := true
 	if g.node != nil {
@@ -326,8 +332,8 @@ func (g *Group) Reached(index uint64, counts func(geo.NodeID) bool) bool {
 	return reached
 }
 
-// Propose asks for data to be appended to the log. Only the leader can: elsewhere it returns false and data is
-// dropped. A true answer is no promise: a leader that is deposed may lose the entry.
+// Propose appends data to the log if this member leads; otherwise it returns false. Even if it returns true, the entry
+// may be lost when the leader is deposed.
 func (g *Group) Propose(data []byte) bool {
 	if g.node == nil {
 		g.queue = append(g.queue, data)
@@ -341,7 +347,7 @@ func (g *Group) Propose(data []byte) bool {
 	return true
 }
 
-// Receive takes a message from another member.
+// Receive handles a message from another member.
 func (g *Group) Receive(from geo.NodeID, m *Message) {
 	if g.node == nil || !slices.Contains(g.c.Members, from) {
 		return
@@ -353,12 +359,14 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 	now := g.c.Env.Now()
 	switch msg.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		// A message of a deposed leader says nothing about the current leader, and must not delay an election.
 		if msg.GetTerm() >= g.term {
 			g.gap = max(g.gap, now-g.heard)
 			g.heard, g.promised, g.fruitless = now, true, false
 		} else {
 			g.c.Env.Mark(oldLeader)
 		}
+		// Raft may only see a complete snapshot, so pieces stop here.
 		if msg.GetType() == raftpb.MsgSnap && !g.assemble(&msg) {
 			return
 		}
@@ -367,18 +375,20 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 		g.drain()
 		return
 	case raftpb.MsgPreVote:
+		// A member that still receives the leader's messages must not help to replace it (thesis, section 4.2.3).
 		if g.leading || (g.hasLeader && now-g.heard < g.c.Election) || g.bound(now) {
 			g.c.Env.Mark(preVoteIgnored)
 			return
 		}
 	case raftpb.MsgVote:
+		// A vote within Election of an acknowledged heartbeat would break the leader's lease.
 		if g.bound(now) {
 			g.c.Env.Mark(voteWithheld)
 			return
 		}
 	case raftpb.MsgAppResp:
-		// Logs start at index 1, so index 0 acknowledges nothing: it answers a leader of an earlier term, to notify it of
-		// this term. The leader of this term would take it for an acknowledgement of an empty log, which needs a snapshot.
+		// Logs start at index 1, so index 0 acknowledges nothing: it answers a leader of an earlier term, to report this
+		// term. The leader of this term would take it for an acknowledgement of an empty log, and would send a snapshot.
 		if msg.GetIndex() == 0 && !msg.GetReject() && msg.GetTerm() <= g.node.BasicStatus().GetTerm() {
 			g.c.Env.Mark(oldTermAnswered)
 			return
@@ -386,24 +396,25 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 	case raftpb.MsgHeartbeatResp:
 		if g.c.Lease > 0 {
 			g.renew(&msg)
-			msg.Context = nil // Raft would take it for a read's
+			msg.Context = nil // Raft would take it for the context of a read
 		}
 	}
-	// Stale and unexpected messages come back as errors and mean nothing.
+	// Raft returns errors for stale and unexpected messages, which can be ignored.
 	_ = g.node.Step(&msg)
 	g.drain()
 	g.mend()
 }
 
-// bound reports whether this member has acknowledged a heartbeat so lately that it must not vote. A leader may: it
-// knows then that it leads no more.
+// bound reports whether this member has acknowledged a heartbeat so recently that it must not vote. A leader may vote:
+// it then knows that it no longer leads.
 func (g *Group) bound(now time.Duration) bool {
 	return g.c.Lease > 0 && g.promised && !g.leading && now-g.heard < g.c.Election
 }
 
-// renew takes the acknowledgement of a heartbeat. Those count that vote.
+// renew handles the acknowledgement of a heartbeat. Only acknowledgements of voters count.
 func (g *Group) renew(m *raftpb.Message) {
 	voters, from := g.conf.GetVoters(), m.GetFrom()
+	// A heartbeat of an earlier term proves nothing for this term: another leader may have been elected in between.
 	if !g.leading || m.GetTerm() != g.term || len(m.GetContext()) != 8 || !slices.Contains(voters, from) || len(voters) < 2 {
 		return
 	}
@@ -413,7 +424,7 @@ func (g *Group) renew(m *raftpb.Message) {
 		return
 	}
 	g.acknowledged[from] = sent
-	// A majority is this member and enough other members. These are the others' times, latest first.
+	// A majority is this member and len(voters)/2 other members. others holds the other voters' times.
 	others := make([]time.Duration, 0, len(voters)-1)
 	for _, id := range voters {
 		if id != g.self {
@@ -421,6 +432,7 @@ func (g *Group) renew(m *raftpb.Message) {
 		}
 	}
 	slices.Sort(others)
+	// In ascending order, this is the latest time that len(voters)/2 other voters have acknowledged.
 	if base := others[len(others)-len(voters)/2]; base > never {
 		g.leased = max(g.leased, base+g.c.Lease)
 		g.confirmed = max(g.confirmed, base)
@@ -437,7 +449,7 @@ func (g *Group) acknowledgedBy(id uint64) time.Duration {
 // never is before all times.
 const never = time.Duration(math.MinInt64)
 
-// Fire handles one of the group's timers.
+// Fire handles a timer of the group.
 func (g *Group) Fire(t protocol.Timer) {
 	switch t.Arg {
 	case heartbeatTimer:
@@ -451,13 +463,16 @@ func (g *Group) Fire(t protocol.Timer) {
 	case electionTimer:
 		silence := g.c.Env.Now() - g.heard
 		switch {
+		// A leader does not wait for itself, and a learner cannot be elected.
 		case g.leading, !g.votes():
 			g.shorten()
 			g.awaitLeader(g.electionTimeout())
+		// The leader has sent a message since the timer was set; wait for the remaining time.
 		case silence < g.silence():
 			g.shorten()
 			g.awaitLeader(g.electionTimeout() - silence)
 		default:
+			// A second campaign without any leader suggests that the round trip exceeds the timeout.
 			if g.fruitless && g.silence() < enoughElection {
 				g.c.Env.Mark(timeoutDoubled)
 				g.doublings++
@@ -476,14 +491,15 @@ func (g *Group) Fire(t protocol.Timer) {
 }
 
 func (g *Group) campaign() {
-	// Campaign fails while a membership change is committed and not applied, a state that drain never leaves.
+	// Campaign fails only while a membership change is committed and not applied, and drain leaves no such state.
 	_ = g.node.Campaign()
 }
 
-// silence is the shortest silence of a leader after which this member campaigns now.
+// silence returns the minimum silence of a leader after which this member campaigns.
 func (g *Group) silence() time.Duration { return g.c.Election << g.doublings }
 
-// shorten halves the timeout if half of it would have been enough recently, with a quarter to spare.
+// shorten halves the timeout if half of it would recently have been enough, with a margin of a quarter of the longest
+// silence.
 func (g *Group) shorten() {
 	if g.doublings > 0 && g.gap+g.gap/4 < g.silence()/2 {
 		g.c.Env.Mark(timeoutHalved)
@@ -507,10 +523,10 @@ func (g *Group) beat() {
 	}
 }
 
-// drain does what Raft has made ready: store, send, apply.
+// drain processes everything that Raft has ready: it stores, sends and applies.
 func (g *Group) drain() {
 	if g.node == nil || g.draining {
-		return // the caller is a callback inside a drain, which continues
+		return // the caller is a callback of the drain in progress, which continues the loop
 	}
 	g.draining = true
 	for g.node.HasReady() {
@@ -521,10 +537,12 @@ func (g *Group) drain() {
 			}
 			g.applied, g.newest = rd.Snapshot.GetMetadata().GetIndex(), rd.Snapshot.GetMetadata().GetTerm()
 			g.compacted, g.uncut = g.applied, 0
+			// The snapshot includes the entries that wait to be applied.
 			g.queue = g.queue[:0]
 			g.conf, g.mended = rd.Snapshot.GetMetadata().GetConfState(), false
 			g.c.Restore(rd.Snapshot.GetData())
 		}
+		// Raft requires that entries and votes are stored before the messages that rely on them are sent.
 		if err := g.storage.Append(rd.Entries); err != nil {
 			panic(err)
 		}
@@ -551,7 +569,7 @@ func (g *Group) drain() {
 		for _, to := range failed {
 			g.node.ReportSnapshot(to, raft.SnapshotFailure)
 		}
-		// Announce a new leader before its committed entries, so that the owner knows its role when it applies them.
+		// Report a new leader before its committed entries, so that the owner knows its role when it applies them.
 		if st := g.node.BasicStatus(); st.Lead != raft.None {
 			g.lead(nodeOf(st.Lead), st.HardState.GetTerm())
 		} else {
@@ -566,12 +584,13 @@ func (g *Group) drain() {
 	g.draining = false
 }
 
-// send sends Raft's messages. It returns the members to which a snapshot was sent, as far as Raft needs to know: in one
-// piece, or not at all.
+// send sends Raft's messages. It returns the members whose snapshots were sent in a single message, and the members
+// whose snapshots were dropped. Raft must be notified of both.
 func (g *Group) send(msgs []*raftpb.Message) (finished, failed []uint64) {
 	for _, m := range msgs {
 		snapshot := m.GetType() == raftpb.MsgSnap
 		switch {
+		// The node's link leads to another incarnation, which must not receive messages for its predecessor.
 		case !g.knows(m.GetTo()):
 			if snapshot {
 				failed = append(failed, m.GetTo())
@@ -582,6 +601,7 @@ func (g *Group) send(msgs []*raftpb.Message) (finished, failed []uint64) {
 			continue
 		case snapshot:
 			finished = append(finished, m.GetTo())
+		// The acknowledgement returns the sending time, from which the lease counts.
 		case m.GetType() == raftpb.MsgHeartbeat && g.c.Lease > 0:
 			now := g.c.Env.Now()
 			g.beaten = max(g.beaten, now)
@@ -592,7 +612,7 @@ func (g *Group) send(msgs []*raftpb.Message) (finished, failed []uint64) {
 	return finished, failed
 }
 
-// put sends a message.
+// put encodes and sends a message.
 func (g *Group) put(m *raftpb.Message) {
 	body, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(nil, m)
 	if err != nil {
@@ -603,6 +623,7 @@ func (g *Group) put(m *raftpb.Message) {
 
 func (g *Group) apply() {
 	for len(g.queue) > 0 {
+		// Apply may propose and thereby extend the queue, so the loop works on a detached slice.
 		q := g.queue
 		g.queue = nil
 		g.applying = true
@@ -626,19 +647,21 @@ func (g *Group) lead(leader geo.NodeID, term uint64) {
 	g.leader, g.hasLeader, g.term = leader, true, term
 	g.leading = leader == g.c.Self
 	g.heard, g.fruitless = g.c.Env.Now(), false
+	// Transfers, rounds and pending changes belong to the leader of the previous term.
 	g.changing, g.rounds, g.transfers = 0, nil, nil
 	if g.leading && g.node != nil {
 		clear(g.acknowledged)
 		g.leased, g.confirmed = never, never
 		if g.c.Lease > 0 {
-			g.node.Tick() // the first lease shall not wait for the timer
+			g.node.Tick() // send a heartbeat now, so that the first lease need not wait for the timer
 		}
 		g.beat()
 	}
 	g.c.Lead(leader, term)
 }
 
-// compact truncates the log each time that entries amounting to a tenth of the kept entries have been applied.
+// compact truncates the log once the entries applied since the last truncation reach a tenth of the kept entries, by
+// number or size.
 func (g *Group) compact() {
 	keep := int64(g.c.Keep)
 	switch {
@@ -652,13 +675,14 @@ func (g *Group) compact() {
 	if g.c.KeepBytes > 0 {
 		cut = max(cut, g.tooMuch())
 	}
+	// A member that receives a snapshot needs the entries after it, or it would need another snapshot.
 	if cut = min(cut, g.wanted()); cut > 1 {
-		// ErrCompacted only says that there is nothing to cut.
+		// The error is ErrCompacted: there is nothing to truncate.
 		_ = g.storage.Compact(uint64(cut))
 	}
 }
 
-// tooMuch returns the index up to which entries exceed KeepBytes.
+// tooMuch returns the highest index to drop so that the remaining entries do not exceed KeepBytes; 0 for none.
 func (g *Group) tooMuch() int64 {
 	first, err := g.storage.FirstIndex()
 	if err != nil || first > g.applied {

@@ -17,13 +17,13 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// member is a node that has nothing but its share of a log.
+// member is a node that consists of a member of a group.
 type member struct {
 	group    *consensus.Group
 	log      []string
 	leaders  []string
-	restored int // from snapshots
-	made     int // snapshots
+	restored int // number of snapshots restored
+	made     int // number of snapshots taken
 }
 
 func (m *member) Start()                  { m.group.Start() }
@@ -57,7 +57,7 @@ func newClusterWith(n int, seed uint64, config consensus.Config) *cluster {
 	return newClusterOver(delays, seed, config)
 }
 
-// newClusterOver returns a cluster with links of these delays, in milliseconds.
+// newClusterOver returns a cluster whose links have the given delays, in milliseconds.
 func newClusterOver(delays [][]float64, seed uint64, config consensus.Config) *cluster {
 	n := len(delays)
 	c := &cluster{members: make([]*member, n)}
@@ -89,13 +89,13 @@ func newClusterOver(delays [][]float64, seed uint64, config consensus.Config) *c
 	return c
 }
 
-// propose lets node n propose the next number, and reports whether it could.
+// propose makes node n propose the next number, and reports whether Propose returned true.
 func (c *cluster) propose(n int) bool {
 	c.next++
 	ok := false
 	c.At(c.Now(), func() { ok = c.members[n].group.Propose(fmt.Append(nil, c.next)) })
 	c.Run(c.Now())
-	// The simulator sends a handler's messages; a proposal from outside is sent with the next heartbeat.
+	// The simulator sends the messages of a handler only; a proposal from outside is sent with the next heartbeat.
 	return ok
 }
 
@@ -178,7 +178,7 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A leader in the minority commits nothing; the majority elects another leader, which the old leader follows after the
+// A leader in the minority commits nothing. The majority elects another leader, which the old leader follows after the
 // heal.
 func TestPartition(t *testing.T) {
 	for seed := range uint64(10) {
@@ -209,7 +209,7 @@ func TestPartition(t *testing.T) {
 }
 
 // TestLateAnswers elects a leader in a network that is slow relative to the election timeout: the two round trips of an
-// election take longer than the longest timeout. Links that lose packets are like that for a while.
+// election take longer than the longest timeout. Links that lose packets behave like this for a while.
 func TestLateAnswers(t *testing.T) {
 	for seed := range uint64(20) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 5 * time.Millisecond, Election: 15 * time.Millisecond})
@@ -228,14 +228,13 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// TestTimeoutsAreThoseOfTheConfiguration lets elections fail, and checks that failover takes as long as before once an
+// TestTimeoutsAreThoseOfTheConfiguration makes elections fail, and checks that failover takes as long as before once an
 // election has succeeded.
 func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 	for seed := range uint64(20) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 180 * time.Millisecond, Election: 300 * time.Millisecond})
 		c.wait(time.Second)
-		// For a while no node reaches another. Then there is a leader again, and a while later failover takes as long as
-		// before.
+		// For a while no node reaches another. Then there is a leader again, and later failover takes as long as before.
 		for n := range geo.Region(5) {
 			for m := range n {
 				c.Cut(m, n)
@@ -261,7 +260,7 @@ func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// An entry has reached the members that have it, but not a member that only has all entries before it.
+// An entry has reached the members that have it, but not a member that only has the entries before it.
 func TestReached(t *testing.T) {
 	c := newCluster(3, 0, 1)
 	c.wait(time.Second)
@@ -281,7 +280,7 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// A member that was disconnected must not depose the leader when it returns: it has asked for pre-votes only.
+// A member that was disconnected does not depose the leader when it returns, because it has only requested pre-votes.
 func TestReturningMemberDoesNotDisturb(t *testing.T) {
 	for seed := range uint64(10) {
 		c := newCluster(3, 0, seed)
@@ -299,8 +298,8 @@ func TestReturningMemberDoesNotDisturb(t *testing.T) {
 	}
 }
 
-// A member that is disconnected only from the leader does not depose it: the other members hear the leader and answer
-// no pre-vote.
+// A member that is disconnected only from the leader does not depose it: the other members receive the leader's
+// messages and ignore pre-votes.
 func TestMemberCutOffFromTheLeaderDoesNotDisturb(t *testing.T) {
 	for seed := range uint64(10) {
 		c := newCluster(3, 0, seed)
@@ -314,11 +313,11 @@ func TestMemberCutOffFromTheLeaderDoesNotDisturb(t *testing.T) {
 	}
 }
 
-// The log is cut, and a member that missed too much gets the state instead.
+// The log is truncated, and a member that missed too much receives a snapshot instead.
 func TestSnapshot(t *testing.T) {
 	c := newCluster(3, 20, 1)
 	c.wait(time.Second)
-	c.Crash(2) // a member that never returns must not keep the log from being truncated
+	c.Crash(2) // a member that never returns must not prevent truncation of the log
 	for range 300 {
 		c.propose(0)
 		c.wait(20 * time.Millisecond)
@@ -354,9 +353,9 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// No member is sent a snapshot as long as the log is complete, whatever links are cut and leaders change: a member's
-// answer to a leader of an earlier term says nothing about its log. An owner whose snapshots hold less than its log
-// needs no snapshots.
+// No member receives a snapshot while the log is complete, whatever links are cut and leaders change: a member's answer
+// to a leader of an earlier term says nothing about its log. An owner whose snapshots contain less than its log relies
+// on this.
 func TestWholeLogsNeedNoSnapshots(t *testing.T) {
 	for seed := range uint64(100) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 30 * time.Millisecond, Election: 120 * time.Millisecond})
@@ -390,7 +389,7 @@ func TestWholeLogsNeedNoSnapshots(t *testing.T) {
 	}
 }
 
-// The log is cut by the size of its entries, too.
+// The log is also truncated by the size of its entries.
 func TestKeepBytes(t *testing.T) {
 	c := newClusterWith(3, 1, consensus.Config{KeepBytes: 1000})
 	c.wait(time.Second)
@@ -413,7 +412,7 @@ func TestKeepBytes(t *testing.T) {
 func troubled(n int, seed uint64, jump time.Duration, steps int, look func(*cluster)) {
 	c := newClusterWith(n, seed, consensus.Config{Lease: consensus.DefaultElection - 250*time.Millisecond})
 	r := rand.New(rand.NewPCG(seed, 77))
-	base := make([]time.Duration, n) // clocks show any time at all
+	base := make([]time.Duration, n) // clocks may show any time
 	for i := range base {
 		base[i] = time.Duration(r.Int64N(int64(time.Hour)))
 		c.SetClock(geo.NodeID(i), base[i])
@@ -435,8 +434,8 @@ func troubled(n int, seed uint64, jump time.Duration, steps int, look func(*clus
 	}
 }
 
-// leases returns how often two members of a troubled group held the lease, and for which share of the time somebody
-// did.
+// leases returns how often two members of a troubled group had the lease at the same time, and the share of time in
+// which any member had it.
 func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 	const steps = 12_000
 	some := 0
@@ -457,9 +456,9 @@ func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 	return double, float64(some) / steps
 }
 
-// A leader that marks an instant and later learns that it led since then was not deposed at that instant. Every leader
-// of a later term started after the mark. Clock jumps of any size make no difference. A heartbeat from before the mark
-// would be no proof.
+// If a leader marks an instant and later learns that it led since then, it was not deposed at that instant: every
+// leader of a later term started after the mark. Clock jumps of any size make no difference. A heartbeat from before
+// the mark would prove nothing.
 func TestLedSince(t *testing.T) {
 	type marked struct {
 		at   time.Duration // in the simulator's time; 0 for no mark
@@ -470,7 +469,7 @@ func TestLedSince(t *testing.T) {
 	for seed := range uint64(20) {
 		n := 3 + 2*int(seed%2)
 		marks := make([]marked, n)
-		began := map[uint64]time.Duration{} // when the leaders of terms were seen to be current first
+		began := map[uint64]time.Duration{} // by term, when its leader was first seen to be current
 		troubled(n, seed, 20*time.Second, 12_000, func(c *cluster) {
 			deposed := func(m marked) bool {
 				for term, at := range began {
@@ -490,7 +489,7 @@ func TestLedSince(t *testing.T) {
 					began[g.Term()] = c.Now()
 				}
 				if g.LedSince(math.MinInt64) && deposed(marked{at: c.Now(), term: g.Term()}) {
-					unproved++ // it has led at some time, but does not lead now
+					unproved++ // it led at some time, but no longer leads
 				}
 				switch {
 				case m.at == 0:
@@ -511,9 +510,8 @@ func TestLedSince(t *testing.T) {
 	}
 }
 
-// Two members never hold the lease at the same time, whatever the links do, provided that clock jumps stay within a
-// bound. The bound is the election timeout minus the lease. Larger jumps break the property, which shows that the bound
-// is needed.
+// Two members never have the lease at the same time, whatever the links do, as long as clock jumps stay within the
+// election timeout minus the lease. Larger jumps violate the property, which shows that the bound is needed.
 func TestLeases(t *testing.T) {
 	broken := 0
 	for seed := range uint64(20) {
@@ -530,8 +528,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// A lease counts from the sending of the heartbeat that a majority has acknowledged, however long the acknowledgements
-// took. The other members count from its arrival.
+// A lease counts from the sending of the heartbeat that a majority has acknowledged, regardless of how long the
+// acknowledgements took. The other members count from its arrival.
 func TestLeaseCountsFromSending(t *testing.T) {
 	const lease = 750 * time.Millisecond
 	c := newClusterOver([][]float64{{0, 20, 20}, {400, 0, 20}, {400, 20, 0}}, 1, consensus.Config{Lease: lease})
@@ -547,7 +545,7 @@ func TestLeaseCountsFromSending(t *testing.T) {
 	}
 }
 
-// A leader is current once it has applied an entry of its own term.
+// A leader is current once it has applied an entry of its term.
 func TestCurrent(t *testing.T) {
 	c := newClusterWith(3, 1, consensus.Config{Lease: 750 * time.Millisecond})
 	c.Run(85 * time.Millisecond) // pre-vote and vote, 80 ms, but no entry yet

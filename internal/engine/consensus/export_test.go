@@ -1,6 +1,6 @@
 package consensus
 
-// Stored returns the number of entries that the member keeps.
+// Stored returns the number of entries in the member's log.
 func (g *Group) Stored() int {
 	first, err := g.storage.FirstIndex()
 	if err != nil {
@@ -13,10 +13,10 @@ func (g *Group) Stored() int {
 	return int(last - first + 1)
 }
 
-// ReuseIDs makes new incarnations use the identities of the old ones.
+// ReuseIDs makes new incarnations use the Raft IDs of the old ones.
 func (c *Config) ReuseIDs() { c.reused = true }
 
-// Spoil changes a byte of the snapshots that this leader is sending, so that they are not what their digests say.
+// Spoil changes a byte of the snapshots that this leader is sending, so that they no longer match their digests.
 func (g *Group) Spoil() {
 	for _, t := range g.transfers {
 		data := t.m.GetSnapshot().GetData()
@@ -24,7 +24,7 @@ func (g *Group) Spoil() {
 	}
 }
 
-// Voters returns the number of voting members, as far as this member knows.
+// Voters returns the number of voters, as far as this member knows.
 func (g *Group) Voters() int { return len(g.conf.GetVoters()) }
 
 // Votes reports whether the member votes.

@@ -13,35 +13,35 @@ import (
 )
 
 // A node that has lost its state rejoins as another member (Ongaro's thesis, section 4). The leader changes one member
-// at a time, which is safe because the majorities before and after the change intersect. It does so only after it has
+// at a time, which is safe because the majorities before and after the change intersect. It does this only after it has
 // committed an entry in its term (Ongaro, raft-dev, 2015):
 //
-//  1. The leader removes the old incarnation. That incarnation counted for a majority and will never answer again, so
-//     the removal needs no additional member. If the remaining members are no majority, the removal is not committed,
-//     and nothing happens.
+//  1. The leader removes the old incarnation. It counts for a majority and will never answer again, so the removal
+//     needs no additional member. If the remaining members are no majority, the removal is not committed, and nothing
+//     happens.
 //  2. The leader adds the new incarnation as a learner, which receives the log and does not vote.
-//  3. The leader makes the learner a voter when it has caught up. It has caught up when it receives all entries
-//     committed at the start of a round within an election timeout (thesis, section 4.2.1).
+//  3. The leader makes the learner a voter when it has caught up: when it receives all entries committed at the start
+//     of a round within an election timeout (thesis, section 4.2.1).
 //
 // The log records the progress, so that the next leader continues from there.
 
-// membership is a member's knowledge of the group's members.
+// membership is a member's view of the group's members.
 type membership struct {
 	self uint64
-	// conf are the members as of the last applied entry; nil before a new incarnation has its first snapshot.
+	// conf is the membership as of the last applied entry; nil until a new incarnation has its first snapshot.
 	conf *raftpb.ConfState
-	// incarnations holds the incarnations of other nodes, without first incarnations.
+	// incarnations holds the known incarnations of other nodes, except first incarnations.
 	incarnations map[geo.NodeID]uint32
 
-	// mended says that the group was whole when it was asked last, and nothing has happened to its members since.
+	// mended is set if the group was complete at the last check and its members have not changed since.
 	mended bool
-	// changing is, at the leader, the index of the last change that it proposed. rounds holds the catch-up rounds of the
-	// learners.
+	// changing is, at the leader, the index of the last membership change that it proposed. rounds holds the catch-up
+	// rounds of the learners.
 	changing uint64
 	rounds   map[uint64]round
 }
 
-// round is a part of a learner's way: it ends when the learner has all entries up to an index.
+// round is a catch-up round of a learner: it ends when the learner has all entries up to an index.
 type round struct {
 	upTo  uint64
 	began time.Duration
@@ -62,18 +62,18 @@ func (m *membership) ids() []uint64       { return slices.Concat(m.conf.GetVoter
 func (m *membership) votes() bool         { return slices.Contains(m.conf.GetVoters(), m.self) }
 func (m *membership) gone(id uint64) bool { return incarnationOf(id) < m.incarnations[nodeOf(id)] }
 
-// knows reports whether messages to a member reach it: its node's link leads to that incarnation.
+// knows reports whether messages to a member reach it: the node's link leads to that incarnation.
 func (m *membership) knows(id uint64) bool { return incarnationOf(id) == m.incarnations[nodeOf(id)] }
 
 // between reports whether a message is for this member, and from a member that has not been replaced. A message for an
-// earlier incarnation must not be answered: this incarnation does not know the promises and acknowledgements of the
-// earlier one.
+// earlier incarnation must not be answered, because this incarnation does not know the earlier one's promises and
+// acknowledgements.
 func (g *Group) between(from geo.NodeID, m *raftpb.Message) bool {
 	return nodeOf(m.GetFrom()) == from && m.GetTo() == g.self && !g.gone(m.GetFrom())
 }
 
-// Replaced reports that another member's node has lost its process and memory, and that a new incarnation has taken its
-// place. Messages to the node now reach the new incarnation.
+// Replaced records that a new incarnation has replaced another member's node, which lost its process and memory.
+// Messages to the node now reach the new incarnation.
 func (g *Group) Replaced(n geo.NodeID, incarnation uint32) {
 	if g.node == nil || g.c.reused || incarnation <= g.incarnations[n] || n == g.c.Self || !slices.Contains(g.c.Members, n) {
 		return
@@ -83,11 +83,11 @@ func (g *Group) Replaced(n geo.NodeID, incarnation uint32) {
 	g.mend()
 }
 
-// Joined reports whether this member has the group's state. A later incarnation receives the state from the other
-// members.
+// Joined reports whether this member has the group's state, which a later incarnation receives from other members.
 func (g *Group) Joined() bool { return g.node == nil || g.conf != nil }
 
-// FullyReplicated reports whether the group has all its members and all of them vote, as far as this member knows.
+// FullyReplicated reports whether all members of the group are voters in their current incarnations, as far as this
+// member knows.
 func (g *Group) FullyReplicated() bool {
 	if g.node == nil {
 		return true
@@ -101,11 +101,13 @@ func (g *Group) FullyReplicated() bool {
 			return false
 		}
 	}
+	// A removed incarnation may still be a voter, or a new incarnation a learner.
 	return len(g.conf.GetVoters()) == len(g.c.Members) && len(g.conf.GetLearners()) == 0
 }
 
-// mend proposes the next membership change that the group needs to be complete again, if this member leads it.
+// mend proposes the next membership change that completes the group, if this member leads it.
 func (g *Group) mend() {
+	// Changes overlap unless the previous one is applied; then majorities might not intersect.
 	for g.node != nil && !g.mended && g.Current() && g.applied >= g.changing {
 		if g.mended = g.FullyReplicated(); g.mended {
 			return
@@ -119,12 +121,13 @@ func (g *Group) mend() {
 	}
 }
 
-// next is the change that is due; nil for none.
+// next returns the next membership change, or nil if there is none now.
 func (g *Group) next() *raftpb.ConfChange {
 	propose := func(what raftpb.ConfChangeType, id uint64) *raftpb.ConfChange {
 		return &raftpb.ConfChange{Type: what.Enum(), NodeId: new(id)}
 	}
 	ids := g.ids()
+	// First, because a removal shrinks the majority, and the lost member can never help to commit the other changes.
 	for _, id := range ids {
 		if g.gone(id) {
 			return propose(raftpb.ConfChangeRemoveNode, id)
@@ -143,9 +146,9 @@ func (g *Group) next() *raftpb.ConfChange {
 	return nil
 }
 
-// votersReached reports whether all voters have all entries up to an index. The log of a new incarnation begins with
-// its snapshot: if it led, a voter that lacked entries from before would get a snapshot, too, which must not be where
-// it is lossy.
+// votersReached reports whether all voters have all entries up to an index. The log of a new incarnation starts with
+// its snapshot. If it led, a voter without earlier entries would get a snapshot, too, which must not happen with lossy
+// snapshots.
 func (g *Group) votersReached(index uint64) bool {
 	reached := true
 	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
@@ -176,7 +179,7 @@ func (g *Group) caughtUp(id uint64) bool {
 	return false
 }
 
-// change applies an entry that changes the members.
+// change applies an entry that changes the membership.
 func (g *Group) change(e *raftpb.Entry) {
 	var c raftpb.ConfChange
 	if err := proto.Unmarshal(e.GetData(), &c); err != nil || e.GetType() != raftpb.EntryConfChange {
@@ -186,6 +189,7 @@ func (g *Group) change(e *raftpb.Entry) {
 	switch c.GetType() {
 	case raftpb.ConfChangeRemoveNode:
 		g.c.Env.Mark(takenOut)
+		// An acknowledgement of a removed member must not count for a lease.
 		delete(g.acknowledged, c.GetNodeId())
 		g.transfers = slices.DeleteFunc(g.transfers, func(t *transfer) bool { return t.to == c.GetNodeId() })
 	case raftpb.ConfChangeAddLearnerNode:

@@ -10,14 +10,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/consensus"
 )
 
-// lose makes a node lose its process and memory. After d, an empty node takes its place.
+// lose makes node n lose its process and memory. After d, an empty node replaces it.
 func (c *cluster) lose(n int, d time.Duration) {
 	c.Crash(geo.NodeID(n))
 	c.At(c.Now()+d, func() { c.Replace(geo.NodeID(n)) })
 }
 
-// whole lets time pass until all living members say that the group is whole, and reports whether they do within a
-// while.
+// whole advances the time until all living members report that the group is complete, and reports whether they do
+// within the given time.
 func (c *cluster) whole(within time.Duration) bool {
 	for until := c.Now() + within; c.Now() < until; c.wait(10 * time.Millisecond) {
 		whole := true
@@ -31,7 +31,7 @@ func (c *cluster) whole(within time.Duration) bool {
 	return false
 }
 
-// When the leader or a follower is lost, a new incarnation takes its place while other members propose. It obtains the
+// When the leader or a follower is lost, a new incarnation replaces it while other members propose. It obtains the
 // group's log and votes on later entries, so each member can be lost in turn.
 func TestReplaced(t *testing.T) {
 	for _, n := range []int{3, 5} {
@@ -69,8 +69,8 @@ func TestReplaced(t *testing.T) {
 }
 
 // forgets commits an entry on the leader and one other member, which then loses its state and returns while the leader
-// is away. The third member has never received the entry. forgets returns the leader at that time, and the entries that
-// this leader has applied in the end.
+// is disconnected. The third member has never received the entry. forgets returns the leader at that time, and the
+// entries that this leader has applied in the end.
 func forgets(seed uint64, mutate func(*consensus.Config)) (leader int, log []string) {
 	config := consensus.Config{}
 	mutate(&config)
@@ -95,9 +95,8 @@ func forgets(seed uint64, mutate func(*consensus.Config)) (leader int, log []str
 	return leader, c.members[2].log
 }
 
-// A new incarnation grants no vote in place of its predecessor, whose acknowledgements it does not know. Otherwise, the
-// entry would be lost. The test confirms that: the entry is lost if the new incarnation uses its predecessor's
-// identity.
+// A new incarnation grants no vote on behalf of its predecessor, whose acknowledgements it does not know. Otherwise,
+// the entry would be lost. The test confirms that it is lost if the new incarnation uses its predecessor's identity.
 func TestNoVoteForThePredecessor(t *testing.T) {
 	lost := 0
 	for seed := range uint64(10) {
@@ -113,9 +112,8 @@ func TestNoVoteForThePredecessor(t *testing.T) {
 	}
 }
 
-// A new incarnation's acknowledgement does not replace its predecessor's before the new incarnation has caught up and
-// become a voter. Of three members, one is lost and one is cut off. Nothing is committed until the member that was cut
-// off reconnects.
+// A new incarnation's acknowledgement does not replace its predecessor's before it has become a voter. Of three
+// members, one is lost and one is disconnected. Nothing is committed until the disconnected member returns.
 func TestMajorityWithoutTheNewOne(t *testing.T) {
 	c := newCluster(3, 0, 1)
 	c.wait(time.Second)
@@ -137,7 +135,7 @@ func TestMajorityWithoutTheNewOne(t *testing.T) {
 	c.check(t, 1, 0, 1, 2)
 }
 
-// The leader is lost as well, at any time while it adds a new incarnation. Of five members, two are no majority. The
+// The leader is lost as well, at any time while it adds a new incarnation. Two of five members are no majority. The
 // next leader continues the change.
 func TestLeaderLostInTheMiddle(t *testing.T) {
 	for step := range 20 {
@@ -182,7 +180,7 @@ func TestLostAgain(t *testing.T) {
 	}
 }
 
-// large returns a cluster whose state is so large that sending its snapshot takes seconds.
+// large returns a cluster with a state whose snapshot takes seconds to send.
 func large(seed uint64, keep int) *cluster {
 	c := newClusterWith(3, seed, consensus.Config{ChunkBytes: 100, ChunkEvery: 50 * time.Millisecond, Keep: keep})
 	c.wait(time.Second)
@@ -195,9 +193,9 @@ func large(seed uint64, keep int) *cluster {
 	return c
 }
 
-// A snapshot is sent in pieces, which leave the leader time for heartbeats and entries. No member campaigns, and
-// proposals are committed without delay meanwhile. A single snapshot is enough although the log is truncated early. A
-// member that has not received the snapshot does not count for a majority.
+// A snapshot is sent in pieces, which leave the leader time for heartbeats and entries. Meanwhile no member campaigns,
+// and proposals are committed without delay. A single snapshot is enough although the log is truncated early. A member
+// that has not received the snapshot does not count for a majority.
 func TestSnapshotInPieces(t *testing.T) {
 	c := large(1, 3)
 	term := c.members[0].group.Term()
@@ -249,7 +247,7 @@ func TestSpoiledSnapshot(t *testing.T) {
 }
 
 // A link that is cut for long during a snapshot does not prevent truncation of the log, and neither does a member that
-// stays away. The snapshot is sent again from its start when the member reconnects.
+// never returns. The snapshot is sent again from its start when the member reconnects.
 func TestCutInTheMiddleOfASnapshot(t *testing.T) {
 	c := large(1, 20)
 	c.lose(2, 10*time.Millisecond)

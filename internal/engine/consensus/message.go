@@ -13,7 +13,7 @@ const Kind = 240
 // Message carries a raftpb.Message between members.
 type Message struct {
 	Body []byte
-	// Type is the Raft message's, for traces; it is part of Body.
+	// Type is the type of the Raft message, for traces. Body contains it, too.
 	Type raftpb.MessageType
 }
 
@@ -26,10 +26,10 @@ func (m *Message) Size() int { return len(m.Body) }
 // AppendTo implements protocol.Message.
 func (m *Message) AppendTo(b []byte) []byte { return append(b, m.Body...) }
 
-// String names the Raft message.
+// String returns the type of the Raft message.
 func (m *Message) String() string { return "raft " + m.Type.String() }
 
-// Decode reads a Message. It keeps body.
+// Decode decodes a Message. The result aliases body.
 func Decode(body []byte) (*Message, error) {
 	var msg raftpb.Message
 	if err := proto.Unmarshal(body, &msg); err != nil {
@@ -38,7 +38,7 @@ func Decode(body []byte) (*Message, error) {
 	return &Message{Body: body, Type: msg.GetType()}, nil
 }
 
-// quiet drops Raft's log output, except for the message of a panic.
+// quiet discards Raft's log output. Fatal and Panic panic with their message.
 type quiet struct{}
 
 func (quiet) Debug(...any) {}

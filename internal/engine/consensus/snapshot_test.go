@@ -45,8 +45,8 @@ func TestOldLeaderIsNotHeard(t *testing.T) {
 	}
 }
 
-// While entries are applied or wait to be applied, the owner's state does not match any index. A snapshot would skip
-// the remaining entries.
+// While entries are being applied or wait to be applied, the owner's state does not match an index. A snapshot would
+// lose the remaining entries.
 func TestNoSnapshotInTheMiddle(t *testing.T) {
 	state := "none"
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Snapshot: func() []byte { return []byte(state) }})
@@ -66,7 +66,7 @@ func TestNoSnapshotInTheMiddle(t *testing.T) {
 }
 
 // A new incarnation answers no message that was meant for its predecessor, whose votes it does not know. This includes
-// messages from members that have not heard of the new incarnation.
+// messages from members that do not know the new incarnation yet.
 func TestDeafToWhatWasMeantForThePredecessor(t *testing.T) {
 	for to, want := range map[uint64]bool{raftID(0, 0): false, raftID(0, 1): true, raftID(0, 2): false} {
 		sent := &sender{}

@@ -16,23 +16,23 @@ import (
 
 // A snapshot larger than Config.ChunkBytes is sent in pieces, with package statetransfer. Each piece is a Raft snapshot
 // message with a part of the data and a Context that identifies the part. The member installs the snapshot when it has
-// all pieces and their digest is right. Meanwhile the leader keeps the log after the snapshot's index: otherwise, the
-// member would need another snapshot. If a transfer is abandoned, Raft sends a new snapshot when the member answers
+// all pieces and their digest matches. Meanwhile the leader keeps the log after the snapshot's index: otherwise, the
+// member would need another snapshot. If a transfer is aborted, Raft sends a new snapshot when the member answers
 // again.
 
-// headerBytes is the size of a piece's Context: its place, the size of the whole, and the digest of that.
+// headerBytes is the size of a piece's Context: the piece's offset, the size of the snapshot, and its digest.
 const headerBytes = 16 + sha256.Size
 
-// snapshots are those under way.
+// snapshots holds the snapshots in transfer.
 type snapshots struct {
-	// transfers are the snapshots that this leader is sending, at most one for each member.
+	// transfers holds the snapshots that this leader is sending, at most one per member.
 	transfers []*transfer
-	chunking  bool // a timer is set
+	chunking  bool // the timer is pending
 	// assembly is the snapshot that this member is receiving.
 	assembly assembly
 }
 
-// transfer is a snapshot on its way to a member.
+// transfer is a snapshot that is being sent to a member.
 type transfer struct {
 	to uint64
 	m  *raftpb.Message
@@ -47,7 +47,7 @@ type assembly struct {
 	statetransfer.Incoming
 }
 
-// transfer begins to send a snapshot in pieces.
+// transfer starts to send a snapshot in pieces.
 func (g *Group) transfer(m *raftpb.Message) {
 	to := m.GetTo()
 	g.transfers = slices.DeleteFunc(g.transfers, func(t *transfer) bool { return t.to == to })
@@ -67,8 +67,10 @@ func (g *Group) chunkLater() {
 // sendChunks sends the next piece of each snapshot.
 func (g *Group) sendChunks() {
 	g.chunking = false
+	// abandon changes g.transfers.
 	for _, t := range slices.Clone(g.transfers) {
 		switch {
+		// A finished transfer stays in the list: wanted keeps the log after its index until the member follows the log.
 		case t.Done():
 			continue
 		case t.Silent(g.c.Env.Now()):
@@ -91,7 +93,7 @@ func (g *Group) sendChunk(t *transfer) {
 	})
 }
 
-// pieceBytes is the size of a piece.
+// pieceBytes returns the size of a piece in bytes.
 func (g *Group) pieceBytes() int {
 	if g.c.Env.Buggify(smallPieces) {
 		return min(16, g.c.ChunkBytes)
@@ -99,17 +101,19 @@ func (g *Group) pieceBytes() int {
 	return g.c.ChunkBytes
 }
 
-// abandon gives up sending a snapshot.
+// abandon aborts a transfer. Raft sends another snapshot when the member answers.
 func (g *Group) abandon(t *transfer) {
 	g.transfers = slices.DeleteFunc(g.transfers, func(o *transfer) bool { return o == t })
 	g.node.ReportSnapshot(t.to, raft.SnapshotFailure)
 }
 
-// assemble handles a snapshot or a piece of a snapshot. It reports whether m now holds a complete snapshot.
+// assemble handles a snapshot or a piece of a snapshot, and reports whether m now contains a complete snapshot.
 func (g *Group) assemble(m *raftpb.Message) bool {
+	// Only pieces have a Context; this snapshot fits into a single message.
 	if len(m.GetContext()) == 0 {
 		return true
 	}
+	// Raft ignores snapshots of earlier terms, so their pieces need no assembly.
 	if len(m.GetContext()) != headerBytes || m.GetTerm() < g.node.BasicStatus().GetTerm() {
 		return false
 	}
@@ -122,7 +126,7 @@ func (g *Group) assemble(m *raftpb.Message) bool {
 		*a = assembly{from: m.GetFrom(), term: m.GetTerm(), index: index}
 	}
 	if a.from != m.GetFrom() || a.term != m.GetTerm() || a.index != index {
-		return false // a piece of an abandoned transfer
+		return false // a piece of an aborted transfer
 	}
 	verdict := a.Add(p)
 	if verdict == statetransfer.Ignored {
@@ -143,7 +147,7 @@ func (g *Group) assemble(m *raftpb.Message) bool {
 	return true
 }
 
-// arrived takes the answer to a piece.
+// arrived handles the answer to a piece.
 func (g *Group) arrived(m *raftpb.Message) {
 	i := slices.IndexFunc(g.transfers, func(t *transfer) bool {
 		return t.to == m.GetFrom() && t.m.GetTerm() == m.GetTerm() && t.index() == m.GetIndex()
@@ -171,6 +175,7 @@ func (g *Group) wanted() int64 {
 	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { match[id] = p.Match })
 	least := int64(math.MaxInt64)
 	g.transfers = slices.DeleteFunc(g.transfers, func(t *transfer) bool {
+		// The member has installed the snapshot and confirmed its index, so it no longer depends on this entry of the list.
 		if t.Done() && match[t.to] >= t.index() {
 			return true
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// message returns a message of member 1 to member 0, both in their first incarnations.
+// message returns a message from member 1 to member 0, both in their first incarnations.
 func message(kind raftpb.MessageType, term uint64) *raftpb.Message {
 	return &raftpb.Message{Type: kind.Enum(), From: new(raftID(1, 0)), To: new(raftID(0, 0)), Term: new(term)}
 }
@@ -49,7 +49,7 @@ func TestLeaseOfTheDeposed(t *testing.T) {
 }
 
 // A member that has acknowledged a heartbeat grants no vote and no pre-vote before an election timeout has passed. This
-// holds even if it no longer knows a leader, because the leader relies on it.
+// applies even if it no longer knows a leader, because the leader relies on it.
 func TestNoVoteUnderALease(t *testing.T) {
 	for _, kind := range []raftpb.MessageType{raftpb.MsgPreVote, raftpb.MsgVote} {
 		for after, want := range map[time.Duration]bool{DefaultElection - 1: false, DefaultElection: true} {
@@ -78,7 +78,7 @@ func TestAcknowledgedInAnotherTerm(t *testing.T) {
 	}
 }
 
-// A member accepts a message only from the node of the sender that it names, and not from a lost incarnation.
+// A member accepts a message only from the node of the named sender, and not from a lost incarnation.
 func TestDeafToStrangers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from        geo.NodeID
@@ -112,7 +112,7 @@ func pieces(from geo.NodeID, term, index uint64) (all [2]*raftpb.Message) {
 	return all
 }
 
-// The pieces of a snapshot have one leader, term and index. Pieces of an earlier term are from a deposed leader.
+// The pieces of a snapshot have the same leader, term and index. Pieces of an earlier term are from a deposed leader.
 func TestPiecesOfOneSnapshot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, second *raftpb.Message
@@ -153,7 +153,7 @@ func TestAnswersToPieces(t *testing.T) {
 		m := message(raftpb.MsgSnapStatus, tc.term)
 		m.From, m.Index, m.Context = new(raftID(tc.from, 0)), new(tc.index), binary.LittleEndian.AppendUint64(nil, 8)
 		g.arrived(m)
-		// Eight times the limit may be in flight, so with a limit of one byte, 8 bytes show acknowledgements.
+		// Up to 8 times the limit may be in flight, so a limit of one byte makes acknowledgements visible.
 		if acknowledged := tr.Ready(1); acknowledged != tc.want {
 			t.Errorf("an answer %s: acknowledged %t, want %t", name, acknowledged, tc.want)
 		}
@@ -167,8 +167,8 @@ func (*mute) After(time.Duration, protocol.Timer) {}
 func (*mute) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
 func (*mute) Buggify(*buggify.Point) bool         { return false }
 
-// A leader changes the members once it has committed an entry of its term. Before that it may not know a change of an
-// earlier leader, and two majorities might not intersect.
+// A leader changes the membership only after it has committed an entry of its term. Before that it may not know a
+// change of an earlier leader, and two majorities might not intersect.
 func TestMembersChangedByTheCurrent(t *testing.T) {
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: &mute{}, Apply: func([]byte) {}, Lead: func(geo.NodeID, uint64) {}})
 	g.Start()
@@ -187,7 +187,8 @@ func TestMembersChangedByTheCurrent(t *testing.T) {
 	}
 }
 
-// The later of two incarnations of a member counts, in any order of messages. The earlier one receives nothing.
+// The later of two incarnations of a member counts, regardless of the order of messages. The earlier incarnation
+// receives nothing.
 func TestLatestIncarnation(t *testing.T) {
 	env := &mute{}
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: env, Lead: func(geo.NodeID, uint64) {}})

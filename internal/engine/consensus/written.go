@@ -12,7 +12,7 @@ import (
 
 var _ = checkpoint.Register[quiet]()
 
-// written writes and reads a member's RawNode: it implements checkpoint.Saver.
+// written saves and loads a member's RawNode: it implements checkpoint.Saver.
 //
 // A restored RawNode must have the role of the original, its followers' progress, and its sent but unacknowledged
 // messages. Otherwise, it would send different messages. Raft has no API for this state and keeps it in fields. All of
@@ -50,7 +50,7 @@ func (g *Group) world() *checkpoint.World { return &checkpoint.World{Objects: []
 func inRole(role raft.StateType, self uint64) *raft.RawNode {
 	voters := []uint64{self}
 	if role != raft.StateLeader {
-		voters = append(voters, self+1) // a voter that does not answer
+		voters = append(voters, self+1) // with a voter that does not answer, the node stays a candidate
 	}
 	log := raft.NewMemoryStorage()
 	err := log.ApplySnapshot(&raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{

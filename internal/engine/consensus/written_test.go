@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// functionsOf returns the functions that Raft keeps in fields, by field.
+// functionsOf returns the names of the functions in Raft's fields, by field.
 func functionsOf(n *raft.RawNode) map[string]string {
 	r := reflect.ValueOf(n).Elem().FieldByName("raft").Elem()
 	names := map[string]string{}
@@ -22,8 +22,8 @@ func functionsOf(n *raft.RawNode) map[string]string {
 	return names
 }
 
-// A RawNode brought into a role for a checkpoint has the same functions as a RawNode that reached it in a real group.
-// All its other fields are data, which is written.
+// A RawNode that inRole has brought into a role has the same functions as a RawNode that reached it in a real group.
+// All its other fields are data, which the checkpoint contains.
 func TestRolesAreWritten(t *testing.T) {
 	log := raft.NewMemoryStorage()
 	voters := []uint64{1, 2, 3}

@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// aborts returns an error if neither the engine of a point nor its workload aborts attempts for a reason. The share of
-// a misspelt reason would be 0. It accepts any reason for other databases, because their servers and drivers have
-// different reasons.
+// aborts returns an error if neither the point's engine nor its workload aborts attempts for this reason, because a
+// misspelled reason would yield a share of 0. It accepts any reason for other databases, whose servers and drivers have
+// their own.
 func (p *Point) aborts(reason string) error {
 	if p.manifests == nil || p.manifests.Database == nil || p.manifests.Run == nil {
 		return nil

@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment/experimenttest"
 )
 
-// A claim that asks for a reason which neither the engine nor the workload gives is refused: it would read 0.
+// A claim about a reason for which neither the engine nor the workload aborts is rejected, because its share would
+// always be 0.
 func TestAbortReasonsAreChecked(t *testing.T) {
 	ask := func(reason string) string { return claimed(t, "max(abortedFor('"+reason+"', 'near')) < 1.0") }
 	for _, reason := range []string{"stale-footprint", "no-customer", "procedure-error"} {

@@ -75,7 +75,7 @@ func TestReportsShowLowerBounds(t *testing.T) {
 	}
 }
 
-// The median of repetitions of which only lower bounds are known is at least the median of the bounds.
+// If only lower bounds are known of some repetitions, the median is at least the median of the bounds.
 func TestMedianOverLowerBounds(t *testing.T) {
 	e := mustRead(t, replaced(t, "  sweep:", "  repetitions: 3\n  sweep:"))
 	r, n := invented(e, 1000), 0

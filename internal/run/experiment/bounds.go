@@ -13,23 +13,23 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// What an expression of a claim or of a table may take. All of it is known before anything is evaluated: bounds
-// walks the compiled expression with the largest sizes that its values can have. A step is some 10 ns of work.
+// Limits for an expression of a claim or a table. They are checked before the evaluation: bounds walks the compiled
+// expression with the largest sizes that its values can have. A step is about 10 ns of work.
 const (
-	// mostSteps bounds an expression, and mostStepsTogether all expressions of an experiment: of claims, and of
-	// tables for each of their rows.
+	// mostSteps bounds the steps of an expression. mostStepsTogether bounds the steps of all claims, and separately those
+	// of all tables, over all their rows.
 	mostSteps         = 20_000_000
 	mostStepsTogether = 5 * mostSteps
-	// mostBytes bounds one value, mostBytesTogether all values of an expression.
+	// mostBytes bounds a single value, mostBytesTogether all values of an expression.
 	mostBytes         = 4 << 20
 	mostBytesTogether = 16 << 20
-	// mostNodes bounds the syntax tree, macros expanded.
+	// mostNodes bounds the syntax tree after macro expansion.
 	mostNodes = 20_000
 	// unbounded is an unknown size. Arithmetic on sizes saturates at it.
 	unbounded = uint64(1) << 60
 )
 
-// The memory of values, in bytes, with the interfaces and headers that hold them.
+// Memory of values in bytes, including the interfaces and headers around them.
 const (
 	scalarBytes = 40
 	listBytes   = 64
@@ -38,15 +38,15 @@ const (
 
 // shape bounds the values that an expression can have.
 type shape struct {
-	// bytes bounds the memory of the value with all that it holds.
+	// bytes bounds the memory of the value, including everything that it refers to.
 	bytes uint64
-	// length bounds the elements of a list, the entries of a map and the bytes of a text.
+	// length bounds the elements of a list, the entries of a map, or the bytes of a text.
 	length uint64
-	// parts bounds the pieces of which a sum of lists consists: to get an element goes through all of them.
+	// parts bounds the number of lists that a concatenation consists of. Access to an element visits all of them.
 	parts uint64
-	// elem bounds the elements of a list, or the keys and values of a map; nil for values that have none.
+	// elem bounds the elements of a list, or the keys and values of a map; nil for other values.
 	elem *shape
-	// most bounds an integer without its sign.
+	// most bounds the absolute value of an integer.
 	most uint64
 }
 
@@ -60,7 +60,7 @@ func listOf(length uint64, elem shape) shape {
 	return shape{bytes: add(listBytes, times(length, elem.bytes)), length: length, parts: 1, elem: &elem, most: unbounded}
 }
 
-// join returns a bound for values of either shape.
+// join returns a bound for values that have either shape.
 func join(a, b shape) shape {
 	out := shape{max(a.bytes, b.bytes), max(a.length, b.length), max(a.parts, b.parts), a.elem, max(a.most, b.most)}
 	switch {
@@ -73,7 +73,7 @@ func join(a, b shape) shape {
 	return out
 }
 
-// element bounds the elements of a list, and the keys and values of a map.
+// element returns a bound for the elements of a list, or for the keys and values of a map.
 func (s shape) element() shape {
 	if s.elem == nil {
 		return scalar()
@@ -81,10 +81,10 @@ func (s shape) element() shape {
 	return *s.elem
 }
 
-// read is the work of looking at all of a value.
+// read returns the steps of reading the whole value.
 func (s shape) read() uint64 { return add(1, times(s.bytes/32, s.parts)) }
 
-func add(a, b uint64) uint64 { return min(a+b, unbounded) } // both are at most unbounded
+func add(a, b uint64) uint64 { return min(a+b, unbounded) } // no overflow: both are at most unbounded
 
 func times(a, b uint64) uint64 {
 	if hi, lo := bits.Mul64(a, b); hi == 0 && lo < unbounded {
@@ -93,7 +93,7 @@ func times(a, b uint64) uint64 {
 	return unbounded
 }
 
-// bounds is a walk over an expression.
+// bounds is the state of a walk over an expression.
 type bounds struct {
 	*board
 	types func(id int64) *types.Type
@@ -107,8 +107,8 @@ type variable struct {
 	shape
 }
 
-// boundsOf returns the maximum number of steps of an expression. It refuses an expression that can take more steps or
-// memory than permitted, or that uses functions that claims do not have.
+// boundsOf returns the maximum number of steps of an expression. It returns an error if the expression may take more
+// steps or memory than permitted, or uses functions that claims do not support.
 func (b *board) boundsOf(compiled *cel.Ast) (uint64, error) {
 	checked := compiled.NativeRep()
 	w := &bounds{board: b, types: checked.GetType}
@@ -149,7 +149,7 @@ func (w *bounds) lookup(name string) shape {
 	return scalar() // the name of a type
 }
 
-// of bounds an expression that is evaluated so often.
+// of returns a bound for an expression that is evaluated often times.
 func (w *bounds) of(e ast.Expr, often uint64) (shape, error) {
 	w.spend(often, 5)
 	switch e.Kind() {
@@ -159,6 +159,7 @@ func (w *bounds) of(e ast.Expr, often uint64) (shape, error) {
 		return w.lookup(e.AsIdent()), nil
 	case ast.SelectKind:
 		s, err := w.of(e.AsSelect().Operand(), often)
+		// The has() macro yields only a boolean.
 		if err != nil || e.AsSelect().IsTestOnly() {
 			return scalar(), err
 		}
@@ -192,7 +193,7 @@ func ofLiteral(e ast.Expr) shape {
 	return scalar()
 }
 
-// made notes the memory of a value.
+// made adds the memory and the steps of a new value, and checks its size.
 func (w *bounds) made(s shape, often uint64) (shape, error) {
 	if s.bytes > mostBytes {
 		return s, fmt.Errorf("has a value of %s bytes; the limit is %d: make lists and strings shorter",
@@ -216,7 +217,7 @@ func (w *bounds) list(l ast.ListExpr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// holds adds an element.
+// holds adds an element to the shape.
 func (s *shape) holds(elem shape) {
 	s.bytes = add(s.bytes, elem.bytes)
 	if s.elem != nil {
@@ -240,8 +241,8 @@ func (w *bounds) mapping(m ast.MapExpr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// loop bounds the expansions of macros: a list, a number or a boolean that grows with each element of a range. A range
-// without elements implements the named value of cel.bind.
+// loop bounds the expansion of a macro: a list, a number or a boolean that is updated for each element of a range.
+// cel.bind expands to a loop over an empty range, whose initial value is the bound name.
 func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	over, err := w.of(c.IterRange(), often)
 	if err != nil {
@@ -262,6 +263,8 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	case n == 0:
 		before = start
 	case kind.Kind() == types.ListKind:
+		// The loop step appends to the accumulator. With an empty list in its place, step bounds the additions of one
+		// iteration.
 		before = shape{parts: 1, most: unbounded}
 	case !isScalar(kind):
 		return shape{}, errMacro
@@ -279,6 +282,7 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	if n > 0 && isScalar(kind) {
 		after = scalar()
 	} else if n > 0 {
+		// n iterations add n times the bound of one iteration.
 		after.length, after.bytes = add(start.length, times(n, step.length)), add(start.bytes, times(n, step.bytes))
 		if step.elem != nil {
 			after.holds(*step.elem)
@@ -340,12 +344,12 @@ func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
 		return out, nil
 	}
 	if name == operators.Conditional || name == operators.Index {
-		return out, nil // nothing new
+		return out, nil // the result is an existing value
 	}
 	return w.made(out, often)
 }
 
-// calls maps CEL functions to bounds of their result and their steps for given arguments.
+// calls maps CEL functions to bounds on their result and their steps, given bounds on the arguments.
 var calls = map[string]func(args []shape) (shape, uint64){
 	operators.Conditional:      func(a []shape) (shape, uint64) { return join(a[1], a[2]), 1 },
 	operators.LogicalAnd:       ofReading,
@@ -401,7 +405,7 @@ var calls = map[string]func(args []shape) (shape, uint64){
 	"sets.intersects": ofSets,
 }
 
-// ofReading is of a function that looks at its arguments once and returns a number or a truth.
+// ofReading bounds a function that reads its arguments once and returns a number or a boolean.
 func ofReading(args []shape) (shape, uint64) {
 	steps := uint64(1)
 	for _, a := range args {
@@ -410,7 +414,7 @@ func ofReading(args []shape) (shape, uint64) {
 	return scalar(), steps
 }
 
-// ofParsing reads a text byte by byte.
+// ofParsing bounds a function that reads a text byte by byte.
 func ofParsing(args []shape) (shape, uint64) { return scalar(), add(1, args[0].length) }
 
 // ofSearching bounds a search for one text in another.
@@ -428,14 +432,14 @@ func ofAdding(args []shape) (shape, uint64) {
 	a, b := args[0], args[1]
 	out := join(a, b)
 	out.bytes, out.length, out.most = add(listBytes, add(a.bytes, b.bytes)), add(a.length, b.length), add(a.most, b.most)
-	if out.elem == nil { // texts are copied, lists are not
+	if out.elem == nil { // concatenation copies texts, but not lists
 		return out, add(1, out.length/8)
 	}
 	out.parts = add(1, add(a.parts, b.parts))
 	return out, 10
 }
 
-// ofCutting is of a text, at most as long.
+// ofCutting bounds a function that returns a text no longer than its argument.
 func ofCutting(args []shape) (shape, uint64) { return textOf(args[0].length), add(1, args[0].length) }
 
 func ofJoining(args []shape) (shape, uint64) {
@@ -443,7 +447,8 @@ func ofJoining(args []shape) (shape, uint64) {
 	if len(args) > 1 {
 		length = add(length, times(args[0].length, args[1].length))
 	}
-	return textOf(length), add(args[0].read(), times(length/16+1, args[0].length)) // CEL's copies all so far with each text
+	// CEL's join copies the result so far for each text
+	return textOf(length), add(args[0].read(), times(length/16+1, args[0].length))
 }
 
 func ofReplacing(args []shape) (shape, uint64) {
@@ -458,7 +463,7 @@ func ofSplitting(args []shape) (shape, uint64) {
 	return out, times(4, out.read())
 }
 
-// ofFlattening is of a list of the elements of all lists within.
+// ofFlattening bounds the list of the elements of all nested lists.
 func ofFlattening(args []shape) (shape, uint64) {
 	elem := args[0].element()
 	for inner := elem.elem; inner != nil; inner = inner.elem {
@@ -469,14 +474,14 @@ func ofFlattening(args []shape) (shape, uint64) {
 	return out, times(4, args[0].read())
 }
 
-// ofSets bounds a search for each element of one list in a second list.
+// ofSets bounds a search in one list for each element of another.
 func ofSets(args []shape) (shape, uint64) {
 	a, b := args[0], args[1]
 	pairs := times(2, times(a.length, b.length))
 	return scalar(), add(1, times(pairs, times(add(a.parts, b.parts), add(a.element().read(), b.element().read()))))
 }
 
-// own bounds a call of a function of Geobench's.
+// own bounds a call of one of Geobench's functions.
 func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	i := slices.IndexFunc(f.overloads, func(o overload) bool { return len(o.args) == len(args) })
 	_, steps := ofReading(args)
@@ -492,7 +497,7 @@ func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	switch result := f.overloads[max(i, 0)].result; {
 	case result.IsExactType(text):
 		if f.name == "text" {
-			return textOf(args[0].bytes), steps // no number takes more bytes in words than in memory
+			return textOf(args[0].bytes), steps // a number takes no more bytes as text than in memory
 		}
 		return textOf(4096), steps
 	case result.IsExactType(numberList):
@@ -501,10 +506,10 @@ func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	return scalar(), steps
 }
 
-// sizes holds bounds that follow from the size of an experiment.
+// sizes has bounds that follow from the size of an experiment.
 type sizes struct {
 	// series bounds the length of a list of numbers that a function returns. asking bounds the steps of a function that
-	// looks at points and their results.
+	// reads points and their results.
 	series, asking uint64
 }
 
@@ -539,8 +544,8 @@ func (b *board) size() sizes {
 	return s
 }
 
-// countNodes refuses a syntax tree that is too large, and keys of maps that are not written out: types of maps of
-// maps could double with each level.
+// countNodes returns an error for a syntax tree that is too large, or that has map keys other than literals. With
+// computed keys the type of nested maps could double at each level.
 func countNodes(parsed *cel.Ast) error {
 	nodes := 0
 	var key bool

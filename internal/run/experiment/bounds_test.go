@@ -22,7 +22,7 @@ func sweptBoard(points int) *board {
 	return dryBoard(e)
 }
 
-// hostile maps expressions that a tenant can write to their errors.
+// hostile has expressions that a tenant can write, with their errors.
 var hostile = map[string]struct{ expression, told string }{
 	"a text that is replaced":    {"'aaaaaaaaaa'" + strings.Repeat(".replace('a', '"+strings.Repeat("a", 200)+"')", 15) + ".size() > 0", "bytes"},
 	"a range without doubles":    {"lists.range(1000).distinct().size() > 0", "no function distinct"},
@@ -60,7 +60,7 @@ var hostile = map[string]struct{ expression, told string }{
 	"a name as long as can be":   {"tput('" + strings.Repeat("s", 4000) + "', 1) > 0.0", "no system is called"},
 }
 
-// doubled binds a value repeatedly, each time to two copies of the previous value.
+// doubled returns an expression that repeatedly binds a value to two copies of the previous value.
 func doubled(first, next string, deep int) string {
 	out, end := "", ""
 	name := first
@@ -75,8 +75,8 @@ func doubled(first, next string, deep int) string {
 	return out + name + end
 }
 
-// TestHostileExpressions: a user that may write an Experiment cannot make the operator use time or memory without
-// bound. The bounds of an expression are known before it is evaluated.
+// TestHostileExpressions: an author of an Experiment cannot make the operator use unbounded time or memory. The bounds
+// of an expression are known before it is evaluated.
 func TestHostileExpressions(t *testing.T) {
 	b := sweptBoard(1000)
 	for name, tc := range hostile {
@@ -98,7 +98,7 @@ func TestHostileExpressions(t *testing.T) {
 	}
 }
 
-// TestBounds: what evaluations really take is within the bounds, and these are not far off.
+// TestBounds: the actual cost of evaluations is within the computed bounds, and not far below them.
 func TestBounds(t *testing.T) {
 	b := sweptBoard(1000)
 	for expression, within := range map[string][2]uint64{

@@ -17,11 +17,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// view chooses the values that stand in for figures with a known lower bound and no known value. A claim has a result
-// only if its answer is the same in all views: otherwise it holds for some possible values and not for others.
+// view selects substitutes for figures of which only a lower bound is known. A claim has a result only if its answer is
+// the same in all views: otherwise the answer depends on the unknown values.
 type view struct {
 	order order
-	// around is a latency in microseconds near which the values lie, or 0: then they lie near their bounds.
+	// around is a latency in microseconds near which the substitutes lie; 0 stands for near their bounds.
 	around int64
 }
 
@@ -29,8 +29,8 @@ type order int
 
 const (
 	infiniteOrder order = iota
-	// leastOrder takes the bound itself, risingOrder and sinkingOrder larger values, which rise and sink from one
-	// latency to the next.
+	// leastOrder uses the bound itself. risingOrder and sinkingOrder use larger values, which increase and decrease from
+	// one latency to the next.
 	leastOrder
 	risingOrder
 	sinkingOrder
@@ -43,15 +43,16 @@ var (
 	sinking  = view{order: sinkingOrder}
 )
 
-// mostCritical is the number of latencies around which a claim is evaluated.
+// mostCritical bounds the number of latencies around which a claim is evaluated.
 const mostCritical = 24
 
-// views returns the views of an expression other than infinite. An answer may change at each number in the expression,
-// at their sums and differences, and in between. For example, abs(100 - p99) > 1 holds at 60 and at infinity, but not
-// at 100 itself. bound is the largest lower bound in microseconds.
+// views returns the views of an expression other than infinite. The answer may change at each number in the expression,
+// at sums and differences of two numbers, and between them. For example, abs(100 - p99) > 1 holds at 60 and at
+// infinity, but not at 100. bound is the largest lower bound in microseconds.
 func (b *board) views(expression string, bound int64) []view {
 	out := []view{least, rising, sinking}
 	critical := map[int64]bool{}
+	// Powers of 4 cover the range beyond the bound. The second condition keeps the products from overflowing.
 	for factor := int64(2); factor <= 1<<20 && bound < math.MaxInt64>>24; factor *= 4 {
 		critical[bound*factor] = true
 	}
@@ -76,7 +77,7 @@ func (b *board) views(expression string, bound int64) []view {
 	return out
 }
 
-// literals returns the numbers that an expression has, as literals or as texts.
+// literals returns the numbers in an expression, including numbers in string literals.
 func (b *board) literals(expression string) (out []float64) {
 	compiled, err := b.compile(expression)
 	if err != nil {
@@ -95,14 +96,14 @@ func (b *board) literals(expression string) (out []float64) {
 	return slices.Compact(out)
 }
 
-// errBounded is the error of claims with an answer that differs between views.
+// errBounded is the error of claims whose answer differs between views.
 var errBounded = errors.New("only lower bounds are known of figures that it compares, since transactions had no " +
 	"answer, and the answer depends on by how much they are exceeded")
 
-// mostLatencies is larger than the number of bounds that an evaluation meets.
+// mostLatencies exceeds the number of bounds that an evaluation can encounter.
 const mostLatencies = 1 << 20
 
-// value returns the value that stands in for a bound; n is the number of bounds met before.
+// value returns the substitute for a bound; n is the number of bounds encountered before.
 func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
 	us, side := max(q.Least(), 1), int64(1)
 	if (v.order == risingOrder) == (n == 0) {
@@ -112,8 +113,9 @@ func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
 	case v.order == infiniteOrder:
 		return q
 	case v.around > 0 && v.order == leastOrder:
+		// A substitute below the bound is impossible, so the bound limits it.
 		return v1alpha1.Observed(max(us, v.around))
-	case v.around > 0: // the first on one side, the others on the other
+	case v.around > 0: // the first bound lies on one side of around, all others on the opposite side
 		return v1alpha1.Observed(max(us, v.around+side*max(1, v.around/100)))
 	case v.order == risingOrder:
 		return v1alpha1.Observed(us*2 + int64(n))
@@ -123,7 +125,7 @@ func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
 	return v1alpha1.Observed(us)
 }
 
-// latencies returns l with values in the place of bounds.
+// latencies returns l with its bounds replaced.
 func (v view) latencies(l result.Latency, n int) result.Latency {
 	for _, q := range []*v1alpha1.Quantile{&l.P50, &l.P90, &l.P95, &l.P99, &l.Max, &l.Mean} {
 		if q.IsBound() {
@@ -133,9 +135,9 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
-// hung returns the number of hung transactions that the view counts as timed out or aborted. It adds the others to
-// ended with another outcome. The views rising and sinking count the transactions of every second figure, so that a
-// comparison of two figures meets both orders.
+// hung returns the number of hung transactions that the view counts as timed out or aborted. It adds the rest to ended
+// with another outcome. The views rising and sinking count the transactions of alternating figures, so that a
+// comparison of two figures sees both orders.
 func (v view) hung(all int64, n int, ended *result.Counts) int64 {
 	if v == infinite || v.order == risingOrder && n%2 == 1 || v.order == sinkingOrder && n%2 == 0 {
 		return all
@@ -144,7 +146,7 @@ func (v view) hung(all int64, n int, ended *result.Counts) int64 {
 	return 0
 }
 
-// document returns d as the view takes it; d itself is not changed.
+// document returns a copy of d with the view's substitutes.
 func (v view) document(d *result.Document, n int) *result.Document {
 	if v == infinite {
 		return d
@@ -160,7 +162,7 @@ func (v view) document(d *result.Document, n int) *result.Document {
 	return &of
 }
 
-// typed returns the figures of a type as the view takes them.
+// typed returns a copy of the figures with the view's substitutes.
 func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 	if v == infinite {
 		return t
@@ -170,7 +172,7 @@ func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 	return &of
 }
 
-// seen returns a figure at a point as the view takes it, and counts it where only a bound is known.
+// seen returns a figure at a point in the board's view. If only a bound of the figure is known, seen counts the bound.
 func (b *board) seen(p *Point, q query) (figure, error) {
 	known, err := b.results.figure(p, q.metric, q.scope)
 	if err == nil {
@@ -194,11 +196,11 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 	return f, err
 }
 
-// percentiles are the figures that are percentiles of the latency.
+// percentiles maps the names of latency percentiles to their values.
 var percentiles = map[string]float64{"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
-// enough returns an error if a percentile at a point is of too few transactions of a run. It would
-// simply be their maximum.
+// enough returns an error if a percentile at a point rests on too few transactions of a run. It would be no more than
+// their maximum.
 func (r *Results) enough(p *Point, m *metric, of scope) error {
 	name, ofRegions := strings.CutSuffix(m.name, "OfRegions")
 	percentile, ok := percentiles[name]
@@ -211,6 +213,7 @@ func (r *Results) enough(p *Point, m *metric, of scope) error {
 		if err != nil {
 			return err
 		}
+		// Aborted transactions have no latency, and unanswered ones rank above all others.
 		answered := func(c *result.Counts, unanswered int64) int64 { return c.Ended() - c.Aborted + unanswered }
 		n := answered(&d.Summary.Counts, d.Summary.Hung+d.Summary.Unsent())
 		if of.typ != "" {
@@ -234,13 +237,13 @@ func (r *Results) enough(p *Point, m *metric, of scope) error {
 	return nil
 }
 
-// exact reports whether no bound is part of the figure. The median of several repetitions is a number where fewer than
-// half of them are bounds, which may be smaller than it.
+// exact reports whether the figure depends on no bound. The median of several repetitions may be a number although some
+// repetitions have bounds, which may be smaller than the median.
 func (f *figure) exact(p *Point) bool { return !math.IsInf(f.Median, 1) && len(p.Runs) == 1 }
 
-// atLeast returns the figure of a point for charts and documents. Where the figure is infinite because only a lower
-// bound of it is known, it returns the bound. The figure stays infinite where there is no bound: no transaction ended,
-// or the database never recovered.
+// atLeast returns the figure of a point for charts and documents. If the figure is infinite because only a lower bound
+// is known, it returns that bound and true. The figure stays infinite if no transaction ended, or if the database never
+// recovered.
 func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, err error) {
 	if f, err = r.figure(p, m, of); err != nil || f.exact(p) && !m.ranged() {
 		return f, false, err
@@ -267,6 +270,7 @@ func (b *board) judged(ctx context.Context, expression string) (holds bool, meas
 		}
 		return holds, measured, nil
 	}
+	// Without bounds all views agree, so one evaluation suffices.
 	if holds, measured, err = answer(infinite); err != nil || b.bounds == 0 {
 		return holds, measured, err
 	}

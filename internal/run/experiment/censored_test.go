@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// All that is known of a p99 is that it is longer than 140 ms. What holds for some such values and not for others has
-// no result; what holds for all of them does.
+// Only a lower bound of the p99 is known: 140 ms. A claim that holds for some larger values and not for others has no
+// result. A claim that holds for all of them does.
 func TestClaimsOverLowerBounds(t *testing.T) {
 	for expression, want := range map[string]string{
 		"p99('near', 2) > 100.0":                          "holds",
@@ -36,8 +36,7 @@ func TestClaimsOverLowerBounds(t *testing.T) {
 	}
 }
 
-// None of 1,100 transactions timed out, and 100 hung when the window closed: between none and 100 of 1,200
-// have timed out.
+// None of 1,100 transactions timed out, and 100 hung when the window closed. So between 0 and 100 of 1,200 timed out.
 func TestClaimsOverHungTransactions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"timeouts('near', 2) < 1.0":                                     "no result",
@@ -62,8 +61,8 @@ func TestClaimsOverHungTransactions(t *testing.T) {
 	}
 }
 
-// Transactions that hung when the window closed may abort, too: 110 of 1,200 to 210 of 1,200. Of nothing that ended no
-// share is large or small.
+// Transactions that hung when the window closed may also abort: between 110 and 210 of 1,200. A share has no value if
+// nothing ended.
 func TestClaimsOverAborts(t *testing.T) {
 	for expression, want := range map[string]string{
 		"aborts('near', 2) < 10.0":            "no result",
@@ -87,8 +86,8 @@ func TestClaimsOverAborts(t *testing.T) {
 	}
 }
 
-// The median of five repetitions is between 100 and 120 ms where two of them have bounds that are smaller. A p99 of 99
-// transactions is none.
+// If two of five repetitions have smaller bounds, their median is between 100 and 120 ms. 99 transactions are too few
+// for a p99.
 func TestClaimsOverRepetitions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"p99('near', 2) > 99.0":  "holds",
@@ -107,7 +106,7 @@ func TestClaimsOverRepetitions(t *testing.T) {
 			d.Summary.LatencyMicroseconds.P99 = p99[n%5]
 			d.Summary.LatencyMicroseconds.P50, d.Summary.LatencyMicroseconds.P95 = v1alpha1.Observed(50_000),
 				v1alpha1.Observed(50_000)
-			if n >= 10 { // far
+			if n >= 10 { // the database far
 				d.Summary.Counts = result.Counts{Committed: 99}
 			}
 			n++
@@ -118,7 +117,7 @@ func TestClaimsOverRepetitions(t *testing.T) {
 	}
 }
 
-// Reports show the share of timeouts as a lower bound where transactions hung, and infinite where none ended or hung.
+// Reports show the share of timeouts as a lower bound if transactions hung, and as infinite if none ended or hung.
 func TestHungTransactionsInReports(t *testing.T) {
 	e := mustRead(t, small)
 	r, n := invented(e, 1000), 0

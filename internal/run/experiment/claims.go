@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Finding is a claim and its outcome for the results.
+// Finding is a claim and the result of its evaluation.
 type Finding struct {
 	Experiment string `json:"experiment"`
 	ID         string `json:"id"`
@@ -34,16 +34,17 @@ type Finding struct {
 	Says       string `json:"says"`
 	// Expression is the evaluated expression.
 	Expression string `json:"expression,omitempty"`
-	// Measured are the numbers that were compared.
+	// Measured shows the numbers that were compared.
 	Measured string `json:"measured"`
 	Holds    bool   `json:"holds"`
-	// Invalid are the reasons for which results are Invalid that count all the same, since spec.allowInvalid names them.
+	// Invalid lists reasons for which used results are Invalid. These results count because spec.allowInvalid names the
+	// reasons.
 	Invalid []string `json:"invalid,omitempty"`
-	// Error is the reason why there is no answer, for example because a point could not run.
+	// Error is the reason why the claim has no result, for example because a point could not run.
 	Error string `json:"error,omitempty"`
 }
 
-// Answer is holds, differs, or no result.
+// Answer returns "holds", "differs" or "no result".
 func (f *Finding) Answer() string {
 	switch {
 	case f.Error != "":
@@ -54,7 +55,7 @@ func (f *Finding) Answer() string {
 	return "differs"
 }
 
-// Judge evaluates all claims over the results. Claims that remain when the context ends have no result.
+// Judge evaluates all claims over the results. Claims that are not evaluated before ctx is done have no result.
 func (e *Experiment) Judge(ctx context.Context, r *Results) []Finding {
 	var out []Finding
 	b := &board{Experiment: e, results: r}
@@ -85,10 +86,10 @@ func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error 
 	return nil
 }
 
-// longestText bounds the displayed text of a value, in bytes.
+// longestText bounds the displayed form of a value, in bytes.
 const longestText = 4096
 
-// cut shortens a text to longestText.
+// cut truncates a text to longestText.
 func cut(text string) string {
 	if len(text) <= longestText {
 		return text
@@ -96,8 +97,8 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:longestText-len("...")], "") + "..."
 }
 
-// claims refuses claims that do not compile, exceed the limits, or name systems, parameters or values that the
-// experiment lacks.
+// claims reports claims that do not compile, exceed the limits, or name systems, parameters or values that the
+// experiment does not have.
 func (x *expansion) claims(ctx context.Context) {
 	b := dryBoard(x.Experiment)
 	try := func(field, id, text string, claim bool) {
@@ -107,6 +108,7 @@ func (x *expansion) claims(ctx context.Context) {
 		if err := b.check(ctx, text, claim); err != nil {
 			x.problem(field, "", "claim %s: %s", id, cut(err.Error()))
 		}
+		// Report only the claim that crosses the limit, not every later one.
 		if x.steps += b.steps; x.steps > mostStepsTogether && x.steps-b.steps <= mostStepsTogether {
 			x.problem(field, "", "claim %s: this claim and those before it may need %d steps; the limit for all claims together is %d: move some to another Experiment",
 				id, x.steps, mostStepsTogether)
@@ -124,27 +126,29 @@ func (x *expansion) claims(ctx context.Context) {
 	}
 }
 
-// board answers the functions of claims. Without results every figure is 1, which is enough to find out whether a claim
-// asks for anything that the experiment has not.
+// board implements the functions that claims call. Without results every figure is 1, which suffices to find claims
+// that ask for anything that the experiment does not have.
 type board struct {
 	*Experiment
 	results *Results
-	// wrong is the first thing asked for that the experiment has not. CEL forgets errors of sides that do not matter.
+	// wrong is the first failed lookup. It is stored because CEL drops the errors of operands that do not affect the
+	// value.
 	wrong *lookupError
-	// unsound says which Invalid result was asked for that does not count, counted for which reasons those are Invalid
-	// that do.
+	// unsound is set if a claim used an Invalid result that does not count. counted lists the reasons of Invalid results
+	// that were used and count.
 	unsound error
 	counted []string
-	// view chooses values for latencies with a known lower bound only. bounds is the number of these latencies, and bound
-	// the largest lower bound in microseconds.
+	// view selects the values of latencies for which only a lower bound is known. bounds is the number of such latencies,
+	// and bound the largest lower bound in microseconds.
 	view   view
 	bounds int
 	bound  int64
-	// rows says that expressions are of tables, whose rows are systems.
+	// rows is set if expressions belong to tables, whose rows are systems.
 	rows bool
-	// env is the language, sized the bounds from the experiment's size, and plans caches the systems' plans.
+	// env is the compiled language. sized caches the bounds that follow from the experiment's size. plans caches the
+	// systems' plans.
 	env *cel.Env
-	// steps bounds the steps of the expression compiled last.
+	// steps bounds the evaluation steps of the last compiled expression.
 	steps uint64
 	sized *sizes
 	plans map[string]*plan.Plan
@@ -158,7 +162,7 @@ func (b *board) note(err error) {
 	}
 }
 
-// compile parses and checks an expression, and bounds what its evaluation can take.
+// compile parses and checks an expression, and bounds the cost of its evaluation.
 func (b *board) compile(text string) (*cel.Ast, error) {
 	b.steps = 0
 	if b.env == nil {
@@ -172,6 +176,7 @@ func (b *board) compile(text string) (*cel.Ast, error) {
 	if err := issues.Err(); err != nil {
 		return nil, fmt.Errorf("does not compile: %s", explain(issues))
 	}
+	// Count nodes before the type check, whose cost grows with the expression.
 	if err := countNodes(parsed); err != nil {
 		return nil, err
 	}
@@ -184,8 +189,8 @@ func (b *board) compile(text string) (*cel.Ast, error) {
 	return compiled, err
 }
 
-// explain words CEL's errors: line:column and message of each. A name that CEL does not know is most often a misspelt
-// function.
+// explain rephrases CEL's errors as line, column and message. An unknown name is usually a misspelled function, so
+// explain suggests the nearest one.
 func explain(issues *cel.Issues) string {
 	var parts []string
 	for _, e := range issues.Errors() {
@@ -199,7 +204,7 @@ func explain(issues *cel.Issues) string {
 	return strings.Join(parts, "; ")
 }
 
-// check compiles an expression and tries it without results.
+// check compiles an expression and evaluates it without results.
 func (b *board) check(ctx context.Context, text string, claim bool) error {
 	b.wrong = nil
 	compiled, err := b.compile(text)
@@ -212,6 +217,8 @@ func (b *board) check(ctx context.Context, text string, claim bool) error {
 	if err := b.checkLiterals(compiled); err != nil {
 		return err
 	}
+	// Without results every figure is 1, so other errors of the evaluation say nothing about the claim. Only a failed
+	// lookup or an index out of bounds would also fail with results.
 	if _, _, err = b.run(ctx, compiled); b.wrong != nil {
 		return b.wrong
 	}
@@ -221,7 +228,8 @@ func (b *board) check(ctx context.Context, text string, claim bool) error {
 	return nil
 }
 
-// checkLiterals checks literal arguments anywhere in the expression; a trial evaluation finds other errors on its path.
+// checkLiterals checks the literal arguments of every call in the expression. A trial evaluation finds errors only on
+// its path.
 func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.CallKind || wrong != nil {
@@ -236,11 +244,11 @@ func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	return wrong
 }
 
-// CallCost implements interpreter.ActualCostEstimator: our own functions look at all points and at all elements of
-// their lists.
+// CallCost implements interpreter.ActualCostEstimator. Our functions visit all points and all elements of their list
+// arguments.
 func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	if functionNamed(name) == nil {
-		return nil // cel's own estimate
+		return nil // use CEL's estimate
 	}
 	cost := uint64(len(b.Points)) + 1
 	for _, v := range args {
@@ -254,12 +262,13 @@ func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
 // interruptEvery is the number of loop elements between two checks of the context.
 const interruptEvery = 64
 
-// options of programs. What an expression can take is known beforehand; the limit on the cost is for a mistake there.
+// options returns the options of programs. compile already bounds the cost of an expression; the cost limit guards
+// against a mistake in that bound.
 func (b *board) options() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostTracking(b), cel.CostLimit(4 * mostSteps), cel.InterruptCheckFrequency(interruptEvery)}
 }
 
-// evaluate returns the value of an expression and the sides of its comparisons.
+// evaluate returns the value of an expression, and a text with both sides of its comparisons.
 func (b *board) evaluate(ctx context.Context, text string) (ref.Val, string, error) {
 	compiled, err := b.compile(text)
 	if err != nil {
@@ -297,7 +306,7 @@ func (b *board) run(ctx context.Context, compiled *cel.Ast) (ref.Val, string, er
 		case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Equals, operators.NotEquals:
 			l, okL := details.State().Value(c.Args()[0].ID())
 			r, okR := details.State().Value(c.Args()[1].ID())
-			// A side that is written as a number is not in the state.
+			// CEL does not track the values of literals.
 			if !okL && c.Args()[0].Kind() == ast.LiteralKind {
 				l, okL = c.Args()[0].AsLiteral(), true
 			}
@@ -313,7 +322,7 @@ func (b *board) run(ctx context.Context, compiled *cel.Ast) (ref.Val, string, er
 	return value, cut(strings.Join(sides, "; ")), nil
 }
 
-// lookupError says that a claim asks for something that the experiment has not.
+// lookupError is returned if a claim asks for something that the experiment does not have.
 type lookupError struct{ message string }
 
 func (e *lookupError) Error() string { return e.message }
@@ -341,7 +350,7 @@ func (b *board) parameter(name string) (int, error) {
 	return 0, lookupf("the experiment does not sweep %s%s", name, nearest(name, names))
 }
 
-// value finds a swept value as a claim writes it.
+// value returns the text of the swept value that equals v.
 func (b *board) value(parameter int, v any) (string, error) {
 	text := fmt.Sprint(v)
 	p := b.Parameters[parameter]
@@ -355,8 +364,8 @@ func (b *board) value(parameter int, v any) (string, error) {
 	return "", lookupf("%s does not take the value %s: its values are %s", p.Name, text, listed(known))
 }
 
-// where parses the parameters that a claim fixes: one value if there is one parameter, or a map from names to values.
-// The result has the text of a value, or nothing, for each parameter.
+// where parses the parameters that a claim fixes: a single value if there is only one parameter, or a map from names to
+// values. The result has, for each parameter, the text of its value, or "" if it is not fixed.
 func (b *board) where(at any) ([]string, error) {
 	fixed := make([]string, len(b.Parameters))
 	m, isMap := at.(map[string]any)
@@ -390,7 +399,7 @@ func exampleName(ps []Parameter) string {
 	return ps[0].Name
 }
 
-// points of a system at fixed values, in the order of the sweep.
+// points returns the points of a system at the fixed values, in sweep order.
 func (b *board) points(system string, fixed []string) []*Point {
 	var out []*Point
 	for _, p := range b.Points {
@@ -411,15 +420,15 @@ type query struct {
 	scope  scope
 	system string
 	at     any
-	// width asks for the confidence interval.
+	// width is set to ask for the half-width of the confidence interval.
 	width bool
-	// figure is the kind of the engine's figure that the metric is, which the engine may not have; 0 if it is none.
+	// figure is the kind of the metric if an engine declares the metric; 0 otherwise. An engine need not have it.
 	figure protocol.Kind
-	// reason is the reason of the aborted attempts that the metric counts; nil if it counts none.
+	// reason is the abort reason that the metric counts; nil if it counts none.
 	reason *string
 }
 
-// series is a figure at each point of a query.
+// series returns a figure at each point of a query.
 func (b *board) series(q query) ([]float64, error) {
 	if err := b.system(q.system); err != nil {
 		return nil, err
@@ -453,6 +462,7 @@ func (b *board) series(q query) ([]float64, error) {
 				return nil, err
 			}
 		}
+		// Without results, check what the manifests show: only runs with faults have figures of faults.
 		if b.results == nil {
 			if q.metric.ofFaults && len(p.manifests.Run.Spec.Faults) == 0 {
 				return nil, withoutFaults(q.metric, p.Label)
@@ -460,6 +470,7 @@ func (b *board) series(q query) ([]float64, error) {
 			out = append(out, 1)
 			continue
 		}
+		// Check soundness before the figure: an Invalid result may lack it, and the verdict is the better error.
 		if err := b.sound(p); err != nil {
 			return nil, err
 		}
@@ -473,6 +484,7 @@ func (b *board) series(q query) ([]float64, error) {
 			return nil, err
 		}
 		if q.width {
+			// A latency with a lower bound has no confidence interval, whichever value the view assigns.
 			if len(p.Runs) < 2 || math.IsInf(f.Median, 1) || b.view != infinite {
 				return nil, fmt.Errorf("the confidence interval of %s of %s is not known: it takes two repetitions or more, and latencies that were observed (spec.repetitions)", q.metric.name, p.Label)
 			}
@@ -483,7 +495,7 @@ func (b *board) series(q query) ([]float64, error) {
 	return out, nil
 }
 
-// one returns the figure at the only point of a query.
+// one returns the figure at the single point of a query, or an error if the query matches several points.
 func (b *board) one(q query) (float64, error) {
 	all, err := b.series(q)
 	if err != nil {
@@ -506,8 +518,7 @@ func (b *board) one(q query) (float64, error) {
 	return all[0], nil
 }
 
-// notOne returns the message that the parameters that a claim fixes match several points, where a single point is
-// required.
+// notOne returns the error message for parameters that match several points where a single point is required.
 func (b *board) notOne(at any, points int) string {
 	if at == nil {
 		return fmt.Sprintf(" is %d points, not one", points)
@@ -515,7 +526,7 @@ func (b *board) notOne(at any, points int) string {
 	return fmt.Sprintf(" at %s is %d points, not one", show(types.DefaultTypeAdapter.NativeToValue(at)), points)
 }
 
-// swept are the names of all parameters.
+// swept returns the names of all parameters.
 func (b *board) swept() string {
 	var names []string
 	for _, p := range b.Parameters {
@@ -533,7 +544,7 @@ func (b *board) regions(system string) []string {
 	return nil
 }
 
-// numbers returns the values of a parameter: numbers unchanged, durations in milliseconds.
+// numbers returns the values of a parameter: numbers as they are, durations in milliseconds.
 func (b *board) numbers(name string) ([]float64, error) {
 	i, err := b.parameter(name)
 	if err != nil {
@@ -557,7 +568,7 @@ func (p *Parameter) numbers() ([]float64, error) {
 	return out, nil
 }
 
-// show words a value for the column of measured numbers.
+// show formats a value for the column of measured numbers.
 func show(v ref.Val) string {
 	switch v := v.(type) {
 	case types.Double:
@@ -576,13 +587,14 @@ func show(v ref.Val) string {
 			k := it.Next()
 			parts = append(parts, show(k)+": "+show(v.Get(k)))
 		}
+		// CEL maps have no order.
 		slices.Sort(parts)
 		return strings.Join(parts, ", ")
 	}
 	return fmt.Sprint(v.Value())
 }
 
-// FormatNumber words a figure for people: with four digits, and whole from 1000 on.
+// FormatNumber formats a figure with four significant digits below 1000, and as an integer from 1000 on.
 func FormatNumber(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):
@@ -598,9 +610,9 @@ func FormatNumber(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// language returns the claim language of this experiment.
+// language returns the claim language for this experiment.
 func (b *board) language() (*cel.Env, error) {
-	// CEL's own bytes, which turns text into bytes, makes place for the figure of that name.
+	// CEL's bytes function, which converts text to bytes, would conflict with the metric of the same name.
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction("bytes")))),
 		cel.Variable("systems", cel.ListType(cel.StringType)),

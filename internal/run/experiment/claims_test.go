@@ -59,8 +59,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Nodes have the same figures in whole documents and in the operator's extracts of them; claims name one point of a
-// sweep.
+// Nodes have the same figures in whole documents and in the operator's extracts. Claims name a single point of a sweep.
 func TestClaimsOfNodes(t *testing.T) {
 	for name, tc := range map[string]struct{ expression, answer, shows string }{
 		"one point":    {"ofNodes('operations', 'near', 4) == [2000.0, 4000.0]", "holds", "2000, 4000 == 2000, 4000"},
@@ -90,7 +89,7 @@ func TestClaimsOfNodes(t *testing.T) {
 	}
 }
 
-// Points of a database with pods that have mounted different configurations must not be compared without a notice.
+// If the points of a database have pods with different configurations, the report states it.
 func TestConfigurationsOfPointsDiffer(t *testing.T) {
 	e := mustRead(t, small)
 	full := invented(e, 1000)
@@ -110,7 +109,7 @@ func TestConfigurationsOfPointsDiffer(t *testing.T) {
 	}
 }
 
-// each changes the documents of all runs of an experiment.
+// each applies change to the documents of all runs of an experiment.
 func each(t *testing.T, e *experiment.Experiment, r *experiment.Results, change func(*result.Document)) {
 	t.Helper()
 	for _, run := range e.Runs() {
@@ -122,8 +121,8 @@ func each(t *testing.T, e *experiment.Experiment, r *experiment.Results, change 
 	}
 }
 
-// If some of the nodes' traffic, resource usage or work was not counted, a claim about it has no result, in this
-// process and in the operator.
+// If a part of the nodes' traffic, resource usage or work was not counted, a claim about it has no result, here and in
+// the operator.
 func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 	restarted := func(d *result.Document) { d.Uncounted = []string{"a/0/0"} }
 	program := func(d *result.Document) {
@@ -160,7 +159,8 @@ func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 	}
 }
 
-// Whether the throughput recovered from a fault that ended with the window is not known, and no claim holds for that.
+// It is not known whether the throughput recovered from a fault that ended with the window, so no claim about the
+// recovery has a result.
 func TestClaimsOfRecoveriesThatNobodySaw(t *testing.T) {
 	for _, expression := range []string{"recovery('near', 2) > 0.0", "recovery('near', 2) <= 1.0", "recoverySeconds('near', 2) > 5.0", "recoverySeconds('near', 2) < 5.0"} {
 		e := mustRead(t, withFault(t, claimed(t, expression)))
@@ -211,13 +211,13 @@ func TestClaimsByType(t *testing.T) {
 	}
 }
 
-// Documents, whole and in the operator's extracts, have the same number of aborted attempts for each reason.
+// Whole documents and the operator's extracts have the same number of aborted attempts for each reason.
 func TestClaimsOfAbortReasons(t *testing.T) {
 	e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"",
 		"expression: \"[['stale-footprint', 100.0 / 7.0], ['no-customer', 200.0 / 7.0], ['no-account', 0.0]].all(r, "+
 			"math.abs(abortedFor(string(r[0]), 'near', 2) - double(r[1])) < 0.1)\""))
 	full := experimenttest.WithTypes(t, e, invented(e, 1000, 2000))
-	// an engine and workload that abort for reasons other than the invented reasons
+	// the engine and workload abort for other reasons than the invented ones
 	each(t, e, full, func(d *result.Document) {
 		for i := range d.Transactions {
 			aborted := d.Transactions[i].Attempts.Aborted
@@ -233,7 +233,7 @@ func TestClaimsOfAbortReasons(t *testing.T) {
 	}
 }
 
-// Claims have the same outcome in this process with whole documents and in the operator with its extracts.
+// Claims have the same outcome with whole documents and with the operator's extracts.
 func TestClaimsOfFaultsAndCounters(t *testing.T) {
 	for _, expression := range []string{
 		"outageSeconds('near', 2) == 0.5 && recoverySeconds('near', 2) == 2.0 && resilience('near', 2) == 0.25",

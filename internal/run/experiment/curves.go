@@ -12,32 +12,32 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Curves are a figure over the first parameter that has several values: all that a plot shows, as numbers and words.
+// Curves are a figure over the first parameter that has several values, with all numbers and texts that a plot shows.
 type Curves struct {
-	// Metric is the name of the figure in claims, Type its transaction type, and Region the region of its clients; both
-	// are empty for all.
+	// Metric is the figure's name in claims. Type is the transaction type and Region the region of the clients; either is
+	// empty for all.
 	Metric, Type, Region string
-	// Title names the experiment and the figure, and marks simulated results. Unit is the figure's.
+	// Title names the experiment and the figure, and marks simulated results. Unit is the unit of the figure.
 	Title, Unit string
 	Axis        Axis
-	// Lines has one line per system and combination of the other parameters, in the order of Experiment.Points. It
-	// includes lines without figures, so that all lines keep their positions.
+	// Lines has a line for each system and combination of the other parameters, in the order of Experiment.Points. It
+	// includes lines without figures, so that lines have the same indexes in all Curves.
 	Lines []Line
 }
 
-// Axis is the parameter that curves lie over.
+// Axis is the X axis of curves.
 type Axis struct {
-	// Parameter is its name.
+	// Parameter is the name of the parameter.
 	Parameter string
-	// At holds the places of its values in the order of the manifest. Durations are in milliseconds.
+	// At has the positions of the values, in manifest order. Durations are in milliseconds.
 	At []float64
-	// Labels are the values as in the manifest, one for each position. It is empty if values are plain numbers.
+	// Labels are the values as in the manifest, one per position; empty if the values are plain numbers.
 	Labels []string
-	// Ordinal is true where values are names: they have no distances, and their places are counted from 0.
+	// Ordinal is set if the values are names, which have no distances. Their positions count from 0.
 	Ordinal bool
 }
 
-// Words returns the values at positions of the axis, as in the manifest.
+// Words returns the values at the given positions, as in the manifest.
 func (a *Axis) Words(places []float64) (words []string) {
 	for _, at := range places {
 		word := FormatNumber(at)
@@ -49,61 +49,62 @@ func (a *Axis) Words(places []float64) (words []string) {
 	return words
 }
 
-// InfiniteAt says in a legend at which values of a parameter a line has no point, since its figure is infinite there.
+// InfiniteAt returns the suffix of a legend that lists the values at which a line has no point because its figure is
+// infinite.
 func InfiniteAt(values []string) string {
 	return " (infinite at " + strings.Join(values, ", ") + ")"
 }
 
-// Line is a series of figures by growing X.
+// Line is a series of figures in increasing order of X.
 type Line struct {
 	Label string
-	// System is its index in Experiment.Systems.
+	// System is the index of the system in Experiment.Systems.
 	System int
-	// X and Y have the same length. Y of Curves are medians of the repetitions.
+	// X and Y have the same length. In Curves, Y are medians over repetitions.
 	X, Y []float64
-	// HalfWidth of the 95% confidence interval of each Y's mean; nil where nothing is known of any.
+	// HalfWidth is half the width of the 95% confidence interval of each mean; nil if all are 0.
 	HalfWidth []float64
-	// LowerBound says of each Y whether it is only a lower bound; nil where none is.
+	// LowerBound is set for each Y that is only a lower bound; nil if none is.
 	LowerBound []bool
-	// Infinite are the places at which the figure is infinite and no bound is known: see Results.atLeast.
+	// Infinite has the positions at which the figure is infinite and no lower bound is known (Results.atLeast).
 	Infinite []float64
 }
 
-// Reasons are the aborted attempts of each point, by reason: all that a plot of stacked bars shows.
+// Reasons has the aborted attempts of each point by reason, for stacked bars.
 type Reasons struct {
 	// Title is defined as in Curves.
 	Title, Unit string
-	// Reasons are all that occur, sorted.
+	// Reasons are all reasons that occur, sorted.
 	Reasons []string
 	Points  []ReasonsPoint
 }
 
 // ReasonsPoint is a point of Reasons.
 type ReasonsPoint struct {
-	// System is the point's, and Label its swept values.
+	// System is the system of the point, Label its swept values.
 	System, Label string
-	// Percent of all attempts, in the order of Reasons.Reasons: medians of the repetitions.
+	// Percent has the share of all attempts, in the order of Reasons.Reasons, as medians over repetitions.
 	Percent []float64
 }
 
-// Timeline is the throughput over the time of measuring, one line per point of the experiment, with the faults in that
+// Timeline is the throughput over the measured time, with a line per point of the experiment, and the faults in that
 // time.
 type Timeline struct {
-	// Title is defined as in Curves. Unit and Axis name the Y and X values of the lines.
+	// Title is defined as in Curves. Unit and Axis label the Y and X axes.
 	Title, Unit, Axis string
 	Lines             []Line
-	// Faults are the faults of all points, each once.
+	// Faults has the distinct faults of all points.
 	Faults []FaultSpan
 }
 
-// FaultSpan is the time in which a fault has its effect, in seconds since the start of measuring.
+// FaultSpan is the planned time of a fault, in seconds since the start of measuring.
 type FaultSpan struct {
 	Name     string
 	From, To float64
 }
 
-// curved are the figures of Curves. curvedOnWire are the figures that only results that count all bytes have.
-// curvedByType are the figures of each type of transactions, and curvedByRegion the figures of each region's clients.
+// curved are the figures of Curves. curvedOnWire exist only in results that count all bytes. curvedByType are drawn for
+// each transaction type, curvedByRegion for the clients of each region.
 var (
 	curved         = metricsNamed("tput", "p50", "p90", "bytes", "cost")
 	curvedOnWire   = metricsNamed("wireBytes", "sentPerMinute", "sentCostPerHour")
@@ -111,9 +112,9 @@ var (
 	curvedByRegion = metricsNamed("p50", "p99")
 )
 
-// Curves returns the most important figures over the sweep, for all transactions. If results have several types or
-// regions, it also returns the figures of each type and region. It returns none for an experiment that sweeps nothing.
-// It omits points that could not run: the report names them.
+// Curves returns the main figures over the sweep for all transactions, and for each type and region if the results have
+// several. It returns nil for an experiment that sweeps nothing. It omits points that could not run, which the report
+// names.
 func (e *Experiment) Curves(r *Results) (out []Curves) {
 	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
 	if x < 0 {
@@ -164,7 +165,7 @@ func (e *Experiment) regions() (regions []string) {
 	return regions
 }
 
-// typesRun are the types of the transactions that results have, in the order of the workload.
+// typesRun returns the transaction types that occur in the results, in the order of the workload.
 func (e *Experiment) typesRun(r *Results) (types []string) {
 	for _, p := range e.Points {
 		for _, run := range p.Runs {
@@ -180,7 +181,7 @@ func (e *Experiment) typesRun(r *Results) (types []string) {
 	return types
 }
 
-// title of a drawing.
+// title returns the title of a drawing.
 func (e *Experiment) title(of string, r *Results) string {
 	title := e.Name + ": " + of
 	if r.Simulated {
@@ -206,7 +207,7 @@ func (p *Parameter) axis() Axis {
 	return a
 }
 
-// lines of a figure over parameter x, with its values at the given positions.
+// lines returns the lines of a figure over parameter x, whose values are at the given positions.
 func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64) []Line {
 	type sample struct {
 		x float64
@@ -260,7 +261,7 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 	return lines
 }
 
-// Reasons returns nil if no attempt was aborted. It omits points that could not run.
+// Reasons returns the aborted attempts by reason, or nil if no attempt was aborted. It omits points that could not run.
 func (e *Experiment) Reasons(r *Results) *Reasons {
 	out := &Reasons{Title: e.title("aborted attempts by reason", r), Unit: "% of all attempts"}
 	occur := map[string]bool{}
@@ -286,6 +287,7 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 			}
 			p.Percent = append(p.Percent, f.Median)
 		}
+		// A point with fewer values could not run.
 		if len(p.Percent) == len(out.Reasons) {
 			out.Points = append(out.Points, p)
 		}
@@ -293,21 +295,21 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 	return out
 }
 
-// swept are the values of the parameters at a point, in words.
+// swept returns the parameter values of a point as text.
 func (p *Point) swept() string { return strings.TrimSpace(strings.TrimPrefix(p.Label, p.System)) }
 
-// Timeline is nil when no run has a fault. Of the repetitions of a point it has the first.
+// Timeline returns the throughput over time, or nil if no run has a fault. It uses the first repetition of each point.
 func (e *Experiment) Timeline(r *Results) *Timeline {
 	t := &Timeline{Title: e.title("throughput over time", r), Unit: "committed transactions/s", Axis: "seconds since the start of measuring"}
 	var faults []result.Fault
 	end := 0.0
 	for _, point := range e.Points {
 		if len(point.Runs) == 0 {
-			continue // No rate was found for it.
+			continue // no rate was found
 		}
 		d, err := r.Document(point.Runs[0])
 		if err != nil || len(d.Faults) == 0 || len(d.Timeline) == 0 {
-			continue // The report names points that could not run.
+			continue // the report names points that could not run
 		}
 		l := Line{Label: point.Label, System: slices.Index(e.Systems, point.System)}
 		l.X, l.Y = smooth(d)
@@ -328,6 +330,7 @@ func (e *Experiment) Timeline(r *Results) *Timeline {
 	for _, f := range faults {
 		s := FaultSpan{Name: f.Name, From: float64(f.AtMicroseconds) / 1e6, To: float64(f.AtMicroseconds+f.DurationMicroseconds) / 1e6}
 		if f.Lasting {
+			// A permanent fault has no duration. Its band extends to the end of the longest line.
 			s.To = end
 		}
 		t.Faults = append(t.Faults, s)
@@ -335,8 +338,8 @@ func (e *Experiment) Timeline(r *Results) *Timeline {
 	return t
 }
 
-// smooth is the throughput of a document over its first window, each tenth of a second the mean of the five around it.
-// x are seconds, y transactions/s.
+// smooth returns the throughput over a document's first window. Each tenth of a second has the mean of the five tenths
+// around it. x is in seconds, y in transactions/s.
 func smooth(d *result.Document) (x, y []float64) {
 	var tenths []float64
 	for _, t := range d.Timeline {
@@ -344,7 +347,7 @@ func smooth(d *result.Document) (x, y []float64) {
 			break
 		}
 		for k := range 10 * t.Length() {
-			n := float64(t.Committed) / float64(10*t.Length()) // of a long timeline, away from faults
+			n := float64(t.Committed) / float64(10*t.Length()) // a long timeline has tenths only near faults
 			if t.Tenths != nil {
 				n = float64(t.Tenths.Committed[k])
 			}

@@ -20,7 +20,7 @@ func TestCurves(t *testing.T) {
 		text    string
 		figures []float64
 		axis    experiment.Axis
-		// lines of the throughput.
+		// lines of the throughput
 		lines []experiment.Line
 	}{
 		"numbers": {small, []float64{10, 20, 30, 40}, experiment.Axis{Parameter: "clientsPerRegion", At: []float64{2, 4}}, []experiment.Line{

@@ -1,8 +1,8 @@
-// Package experiment expands an Experiment into runs and evaluates its claims over their results. Databases x swept
-// values x repetitions become points. Each point is a pair of manifests that is validated like a hand-written one. The
-// package takes medians over the repetitions of the results, evaluates the experiment's claims over them, and selects
-// the data for plots. The player of the points adds their documents to Results: package play in this process, the
-// operator on a cluster. Package plot draws. docs/experiments.md is the description for users.
+// Package experiment expands an Experiment into runs and evaluates its claims. The product of databases, swept values
+// and repetitions becomes points; each point is a pair of manifests that is validated like hand-written manifests.
+// Results collects the documents of the runs: package play adds them in this process, the operator on a cluster. The
+// package takes medians over repetitions, evaluates the claims over them, and selects the data for plots, which package
+// plot draws. docs/experiments.md has the description for users.
 package experiment
 
 import (
@@ -27,23 +27,23 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// MaxPoints bounds databases x swept values x repetitions of one experiment.
+// MaxPoints bounds the number of databases x swept values x repetitions of an experiment.
 const MaxPoints = 10_000
 
-// Experiment is an expanded Experiment: all points have been validated, and all claims compile.
+// Experiment is an expanded Experiment: all its points are valid, and all its claims compile.
 type Experiment struct {
 	Name string
-	// Systems are the names of the databases, in the order of the manifest.
+	// Systems are the names of the databases, in manifest order.
 	Systems []string
-	// Parameters that are swept, in the order of the manifest.
+	// Parameters are the swept parameters, in manifest order.
 	Parameters []Parameter
-	// Points by system, then by the values of the parameters, the last parameter fastest.
+	// Points are ordered by system, then by the values of the parameters; the last parameter varies fastest.
 	Points []*Point
-	// Searches in the order of their points; there are none without spec.search.
+	// Searches are in the order of their points; empty without spec.search.
 	Searches []*Search
-	// Claims in the order of the manifest.
+	// Claims are in manifest order.
 	Claims []v1alpha1.Claim
-	// MostRuns is the maximum number of runs, including the runs of searches, which are made one after another.
+	// MostRuns is the maximum number of runs, including the runs that searches create one after another.
 	MostRuns int
 
 	source string
@@ -52,22 +52,22 @@ type Experiment struct {
 
 // Parameter is a swept field.
 type Parameter struct {
-	// Path is the path as in the manifest. Name is its name in claims and plots: the path's last name, or the whole path
-	// if two parameters share the last name.
+	// Path is the path in the manifest. Name is the name in claims and plots: the last component of the path, or the
+	// whole path if two parameters share it.
 	Path, Name string
 	Values     []v1alpha1.SweepValue
-	// with are fields that change in step, which neither claims nor plots name.
+	// with are fields that change together with the parameter. Claims and plots do not name them.
 	with []v1alpha1.SweepCompanion
 }
 
 // change is a field that a parameter changes.
 type change struct {
-	field  string // of the Experiment that says so
+	field  string // field of the Experiment that declares the change
 	path   string
 	values []v1alpha1.SweepValue
 }
 
-// changes lists the fields that the i-th parameter of an experiment changes, itself first.
+// changes lists the fields that the i-th parameter of an experiment changes, starting with the parameter itself.
 func (p *Parameter) changes(i int) []change {
 	field := fmt.Sprintf("spec.sweep[%d]", i)
 	list := []change{{field, p.Path, p.Values}}
@@ -77,7 +77,7 @@ func (p *Parameter) changes(i int) []change {
 	return list
 }
 
-// set gives the field of a database or of a run its n-th value.
+// set sets the field in the database or the run to its n-th value.
 func (c *change) set(database, run map[string]any, n int) error {
 	kind, object, path := "BenchmarkRun", run, c.path
 	if rest, ok := strings.CutPrefix(c.path, "database."); ok {
@@ -90,51 +90,51 @@ func (c *change) set(database, run map[string]any, n int) error {
 	return manifest.Set(kind, object, path, value)
 }
 
-// Point is one database at one combination of values.
+// Point is a database at one combination of parameter values.
 type Point struct {
 	System string
-	// Values of Experiment.Parameters, in their order.
+	// Values are the values of Experiment.Parameters, in the same order.
 	Values []v1alpha1.SweepValue
-	// Label is "system name=value ...", for people.
+	// Label is "system name=value ...", for display.
 	Label string
-	// Runs are the repetitions. There are none as long as a search has not found the rate.
+	// Runs are the repetitions. Runs is empty until the search, if there is one, has found the rate.
 	Runs []*Run
 
-	// manifests are the manifests of a run of the point.
+	// manifests has the manifests of one of the point's runs.
 	manifests *Run
-	// prober makes the runs, at a rate that is a share, in percent, of the peak that the search of peak finds. peak is
-	// prober, except for points that share another point's peak. missing is the reason why there are no runs.
+	// prober creates the runs. Their rate is share percent of the peak that the search of peak finds. peak equals prober,
+	// except for points that share another point's peak. missing is the reason why there are no runs.
 	prober  *prober
 	peak    *prober
 	share   int32
 	missing string
 }
 
-// Run is one repetition of a point, with all data for a plan.
+// Run is a repetition of a point, with everything that a plan needs.
 type Run struct {
 	Run      *v1alpha1.BenchmarkRun
 	Database *v1alpha1.GeoDatabase
 	Profile  *v1alpha1.NetworkProfileSpec
-	// Label is the point's, with the repetition where there are several.
+	// Label is the point's label, with the number of the repetition if there are several.
 	Label string
-	// DatabaseHash is the SHA-256 of the database and its network in hexadecimal digits: runs with the same hash can share
-	// a database.
+	// DatabaseHash is the SHA-256 of the database and its network, in hexadecimal. Runs with the same hash can share a
+	// database.
 	DatabaseHash string
-	// MeasuredDigest is result.Manifests.MeasuredDigest of the run: a run in a cluster must have measured the same digest
-	// to count as this run.
+	// MeasuredDigest is result.Manifests.MeasuredDigest of the run. A run in a cluster counts as this run only if it
+	// measured the same digest.
 	MeasuredDigest string
 	hash           string
 }
 
-// Hash returns the SHA-256, in hexadecimal digits, of the spec of the run and of the name, spec and network of its
-// database. Runs with the same hash are equal, whatever their names.
+// Hash returns the SHA-256, in hexadecimal, of the run's spec and of the name, spec and network of its database. Runs
+// with the same hash are equal except for their names.
 func (r *Run) Hash() string { return r.hash }
 
-// New expands an experiment of a bundle, validates every point, compiles every claim and tries it. The error, if any,
-// is manifest.Problems, which names fields of the Experiment, or the error of a context that ends during the expansion.
+// New expands an experiment of a bundle, validates every point, and compiles and tries every claim. It returns
+// manifest.Problems that name fields of the Experiment, or the cause of ctx if ctx is done before the expansion.
 func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
-	a.Targets = nil // points run on separate databases, which have no other users
+	a.Targets = nil // points run on separate databases without other users
 	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
 	for _, step := range []func(context.Context){x.allowed, x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
 		step(ctx)
@@ -148,21 +148,21 @@ func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a
 	return e.With(NewResults("")), nil
 }
 
-// expansion is an experiment while it is expanded; a step that finds a problem ends it.
+// expansion is an experiment during its expansion. A step that finds a problem is the last step.
 type expansion struct {
 	*Experiment
 	bundle    *manifest.Bundle
 	abilities check.Abilities
 	databases []template
 	problems  manifest.Problems
-	// shared has a run for the whole SHA-256 of each database and its network: runs on an equal database share the object.
-	// There may be thousands of points, and databases take most of their memory.
+	// shared maps the SHA-256 of each database and its network to a run, so that runs on equal databases share the
+	// objects. There may be thousands of points, and databases take most of their memory.
 	shared sync.Map
-	// rates caches the candidate rates of searches, by the least rate.
+	// rates caches the candidate rates of searches by the minimum rate.
 	rates sync.Map
-	// steps bounds the steps of the claims so far.
+	// steps bounds the evaluation steps of the claims checked so far.
 	steps uint64
-	// taken are the names of runs. Searches name theirs when they make them.
+	// taken has the names of runs. Searches name their runs when they create them, so naming guards it.
 	naming sync.Mutex
 	taken  map[string]bool
 }
@@ -170,22 +170,22 @@ type expansion struct {
 // template is a database before its parameters are set.
 type template struct {
 	name string
-	// field of the Experiment that holds it.
+	// field of the Experiment that has the template
 	field string
 	text  []byte // JSON of the whole GeoDatabase
 }
 
-// ended reports whether the expansion was cancelled.
+// ended reports whether the expansion was canceled.
 func (x *expansion) ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 func (x *expansion) problem(field, value, format string, args ...any) {
 	x.report(manifest.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
-// mostProblems is the number of problems of an experiment that are reported.
+// mostProblems bounds the reported problems of an experiment.
 const mostProblems = 200
 
-// report notes a problem of the experiment, once.
+// report adds a problem of the experiment, unless the same problem is already listed.
 func (x *expansion) report(p manifest.Problem) {
 	p.Source, p.Object = x.source, "Experiment "+x.Name
 	if len(x.problems) >= mostProblems {
@@ -199,7 +199,7 @@ func (x *expansion) report(p manifest.Problem) {
 	x.problems = append(x.problems, p)
 }
 
-// systems lists the databases, first the databases of the manifest.
+// systems lists the databases: first spec.databases, then spec.databaseRefs.
 func (x *expansion) systems(_ context.Context) {
 	add := func(field, name string, spec *v1alpha1.GeoDatabaseSpec) {
 		text, err := document("GeoDatabase", name, spec)
@@ -226,7 +226,7 @@ func (x *expansion) systems(_ context.Context) {
 	}
 }
 
-// parameters names the swept fields and finds values that are listed twice.
+// parameters names the swept parameters, and reports fields and values that are listed twice.
 func (x *expansion) parameters(_ context.Context) {
 	last := map[string]int{}
 	for _, s := range x.object.Spec.Sweep {
@@ -272,7 +272,7 @@ func (x *expansion) parameters(_ context.Context) {
 
 func lastName(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// expand makes the points and validates each.
+// expand creates and validates the points.
 func (x *expansion) expand(ctx context.Context) {
 	run, err := document("BenchmarkRun", x.Name, x.object.Spec.Run.Spec)
 	if err != nil {
@@ -285,7 +285,7 @@ func (x *expansion) expand(ctx context.Context) {
 		indices  []int
 		problems manifest.Problems
 		pathErr  error
-		field    string // of the sweep that has a wrong path, when pathErr is set
+		field    string // of the sweep, if pathErr is set: the field with the wrong path
 	}
 	var all []*made
 	for d := range x.databases {
@@ -308,8 +308,8 @@ func (x *expansion) expand(ctx context.Context) {
 		}
 		m.points, m.problems, m.field, m.pathErr = x.point(run, m.database, m.indices)
 	}
-	// The first point of each database finds wrong paths and templates, and only its problems are shown: all other points
-	// would repeat them.
+	// The first point of each database shows wrong paths and templates. If there are any, report only these problems,
+	// because all other points would repeat them.
 	for i, m := range all {
 		if i > 0 && m.database == all[i-1].database {
 			continue
@@ -323,8 +323,9 @@ func (x *expansion) expand(ctx context.Context) {
 		return
 	}
 	var g errgroup.Group
-	g.SetLimit(max(1, runtime.GOMAXPROCS(0)/2)) // an operator has more to do
+	g.SetLimit(max(1, runtime.GOMAXPROCS(0)/2)) // leave CPU time for the operator's other work
 	for _, m := range all {
+		// The first point of each database was made above.
 		if m.points == nil && m.problems == nil {
 			g.Go(func() error { make1(m); return nil })
 		}
@@ -333,6 +334,7 @@ func (x *expansion) expand(ctx context.Context) {
 	if x.ended(ctx) {
 		return
 	}
+	// Collect in the order of all, not of completion, so that points and problems have a fixed order.
 	for _, m := range all {
 		if m.pathErr != nil {
 			x.problem(m.field+".path", "", "%v", m.pathErr)
@@ -347,9 +349,9 @@ func (x *expansion) expand(ctx context.Context) {
 	}
 }
 
-// searches lists the searches of the points, and makes the share of the peak a parameter. Points that differ in shared
-// parameters alone have one search. It is the search of the first of these points, in which all shared parameters have
-// their first values.
+// searches lists the searches of the points, and adds the share of the peak as a parameter. Points that differ only in
+// shared parameters have one search: the search of the first of these points, where all shared parameters have their
+// first values.
 func (x *expansion) searches() {
 	shared := x.object.Spec.Search.SharedBy
 	first := map[string]*prober{}
@@ -373,7 +375,7 @@ func (x *expansion) searches() {
 	x.Parameters = append(x.Parameters, share)
 }
 
-// blame rephrases a problem of a point as a problem of the experiment: of the swept value, or of the template.
+// blame rephrases a problem of a point as a problem of the experiment, in a swept value or in the template.
 func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 	inDatabase := strings.HasPrefix(p.Object, "GeoDatabase ")
 	prefix, template := "", "spec.run."
@@ -396,8 +398,8 @@ func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 	}
 	p.Field = template + p.Field
 	if len(indices) > 0 {
-		// One point is enough to show the problem. Points with the same problem for a different reason are reported once this
-		// one is fixed.
+		// One point is enough to show the problem. If other points have it for a different reason, they are reported once
+		// this problem is fixed.
 		for _, q := range x.problems {
 			if q.Field == p.Field {
 				return
@@ -416,8 +418,8 @@ func (x *expansion) label(database int, indices []int) string {
 	return strings.Join(parts, " ")
 }
 
-// point makes and validates a point or, with a search, the points of one peak. A wrong path is returned with the field
-// that has it.
+// point creates and validates a point or, with a search, the points of one peak. For a wrong path it returns the error
+// and the field of the Experiment that has the path.
 func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, manifest.Problems, string, error) {
 	t := x.databases[database]
 	point := &Point{System: t.name, Label: x.label(database, indices)}
@@ -446,6 +448,7 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 		if x.object.Spec.Repetitions > 1 {
 			made.Label += fmt.Sprintf(" (repetition %d of %d)", k+1, x.object.Spec.Repetitions)
 		}
+		// Repetitions differ only in their seeds, so one full validation covers them all.
 		if problems := x.validate(made, db, r, k == 0); len(problems) > 0 {
 			return nil, problems, "", nil
 		}
@@ -455,8 +458,8 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 	return []*Point{point}, nil, "", nil
 }
 
-// searched makes the points of a search: shares of the peak that it will find. The manifests are valid at the least
-// rate and at the greatest, and so between them.
+// searched creates the points of a search, which are shares of the peak that it will find. The manifests are validated
+// at the minimum and the maximum rate, and are therefore valid between these rates.
 func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) ([]*Point, manifest.Problems) {
 	search := x.object.Spec.Search
 	spec := run["spec"].(map[string]any)
@@ -494,8 +497,8 @@ func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) (
 }
 
 // validate reads the two manifests of a run as `geobench validate` does. full also follows references and plans the
-// workload, which takes milliseconds. Repetitions differ only in their seeds, so the full validation of the first one
-// is enough.
+// workload, which takes milliseconds. Repetitions differ only in their seeds, so only the first needs the full
+// validation.
 func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manifest.Problems {
 	var docs []manifest.Document
 	for _, o := range []map[string]any{db, run} {
@@ -509,7 +512,7 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	made.Run, made.Database = bundle.Runs[0], bundle.Databases[db["metadata"].(map[string]any)["name"].(string)]
 	if full {
 		for _, p := range bundle.Check(x.abilities) {
-			// Profiles are checked where they were read.
+			// Profiles were checked when they were read.
 			if !strings.HasPrefix(p.Object, "NetworkProfile ") {
 				problems = append(problems, p)
 			}
@@ -538,6 +541,7 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	}
 	sum = sha256.Sum256(text)
 	made.DatabaseHash = hex.EncodeToString(sum[:])
+	// Equal databases share one object, so that this copy can be collected.
 	if same, ok := x.shared.LoadOrStore(sum, made); ok {
 		made.Database, made.Profile = same.(*Run).Database, same.(*Run).Profile
 	}
@@ -547,14 +551,14 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 const (
 	// maxRunName is the maximum length of the name of a BenchmarkRun.
 	maxRunName = 32
-	// searchDigits are the digits of the names of a search's runs.
+	// searchDigits is the number of hexadecimal digits in the names of a search's runs.
 	searchDigits = 12
 )
 
-// runName derives a run's name from its experiment and its complete configuration. Searches make their runs as outcomes
-// arrive. If two of them had the same name, the first run made would keep it, and a restarted operator could confuse
-// them. Their names therefore have twelve digits, which makes collisions practically impossible. The experiment's name
-// is truncated to make room, and is therefore part of the hash.
+// runName derives the name of a run from its experiment and its complete configuration. Searches create their runs as
+// results arrive. If two of these runs had the same name, the first one created would keep it, and a restarted operator
+// could confuse them. Their names therefore have twelve digits, which makes collisions practically impossible. The
+// experiment's name is truncated to make room, so the hash includes it.
 func (x *expansion) runName(hash string) string {
 	if x.object.Spec.Search == nil {
 		return x.Name + "-" + hash[:8]
@@ -571,12 +575,13 @@ func (x *expansion) names(_ context.Context) {
 	}
 }
 
-// name renames a run with a name that is taken: eight digits are few for thousands of runs. Two runs of searches have
-// the same name only if they are equal, and can then be exchanged.
+// name renames a run if its name is taken: collisions of eight digits are possible among thousands of runs. Two runs of
+// searches have the same name only if they are equal, and are then interchangeable.
 func (x *expansion) name(run *Run) {
 	x.naming.Lock()
 	defer x.naming.Unlock()
 	for hash := run.hash; x.taken[run.Run.Name]; {
+		// Hash the hash again rather than count up: the new name then depends only on the run and on the runs before it.
 		sum := sha256.Sum256([]byte(hash))
 		hash = hex.EncodeToString(sum[:])
 		run.Run.Name = x.runName(hash)
@@ -584,8 +589,8 @@ func (x *expansion) name(run *Run) {
 	x.taken[run.Run.Name] = true
 }
 
-// Runs returns the runs of all points, in order. With searches it returns the runs that are known so far, first the
-// probes.
+// Runs returns the runs of all points, in order. With searches it returns the runs that are known so far, starting with
+// the probes.
 func (e *Experiment) Runs() []*Run {
 	var runs []*Run
 	known := map[*Run]bool{}
@@ -612,7 +617,7 @@ func (e *Experiment) Runs() []*Run {
 	return runs
 }
 
-// types returns the transaction types of the workloads of systems, or of all systems if none is named.
+// types returns the transaction types of the systems' workloads, or of all workloads if no system is given.
 func (e *Experiment) types(systems ...string) []string {
 	var types []string
 	for _, p := range e.Points {

@@ -74,12 +74,12 @@ spec: {engine: {name: calvin}, regions: [{name: us-west-2}, {name: ap-northeast-
 	}
 }
 
-// searched is small with a search of an open loop's rate, from 50/s on.
+// searched returns small with a search for the rate of an open loop, starting at 50/s.
 func searched(t *testing.T, search string) string {
 	return replaced(t, "clientsPerRegion: 2,", "arrival: Poisson, ratePerSecond: 50,", sweepLine, "- {path: spec.workload.smallbank.hotPercent, values: [0]}\n  search: "+search)
 }
 
-// MostRuns counts all probes that an experiment's searches may make, although each search starts with a single probe.
+// MostRuns counts all probes that searches may need, although each search starts with a single probe.
 func TestMostRunsOfSearches(t *testing.T) {
 	e := mustRead(t, searched(t, "{maxRatePerSecond: 100, maxProbes: 7, peakPercents: [75, 100]}"))
 	if e.MostRuns != 2*(7+2) || len(e.Runs()) != 2 {
@@ -87,8 +87,8 @@ func TestMostRunsOfSearches(t *testing.T) {
 	}
 }
 
-// TestSharedPeaks: with sharedBy the points at 50% hot run at shares of the peak at 0%, which differs from their own
-// peak.
+// TestSharedPeaks: with sharedBy, the points with 50% hot rows run at shares of the peak at 0%, which differs from
+// their own peak.
 func TestSharedPeaks(t *testing.T) {
 	ended := func(run *experiment.Run) (experiment.Ended, bool, error) {
 		most := int64(100)
@@ -140,7 +140,7 @@ func TestSweptValuesArriveInTheManifests(t *testing.T) {
 	}
 }
 
-// Companions change in step with their parameter, of runs and of databases alike, and are no parameters of their own.
+// Companions change together with their parameter, in runs and databases, and are not parameters themselves.
 func TestCompanionsOfSweptValues(t *testing.T) {
 	e := mustRead(t, replaced(t, sweepLine, sweepLine[:len(sweepLine)-1]+", with: [{path: spec.workload.smallbank.hotPercent, values: [30, 30]},"+
 		" {path: \"database.spec.network.profile.links[0].rtt\", values: [10ms, 50ms]}]}\n    - {path: spec.workload.smallbank.multiHomePercent, values: [0, 100]}"))
@@ -304,7 +304,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// judge judges the only claim.
+// judge returns the finding of the only claim.
 func judge(t *testing.T, e *experiment.Experiment, r *experiment.Results) experiment.Finding {
 	t.Helper()
 	all := e.Judge(t.Context(), r)
@@ -314,12 +314,12 @@ func judge(t *testing.T, e *experiment.Experiment, r *experiment.Results) experi
 	return all[0]
 }
 
-// table returns a table of one column, to append to small.
+// table returns a table with one column, to append to small.
 func table(title, value string) string {
 	return fmt.Sprintf("  tables: [{name: t, title: side by side, columns: [{title: %q, value: %q}]}]\n", title, value)
 }
 
-// endless returns a table, to append to small, with which a malicious author could keep the operator busy.
+// endless returns a table, to append to small, that would keep the operator busy if nothing bounded it.
 func endless() string {
 	loop := "1 == 1"
 	for i := range 3 {
@@ -366,8 +366,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// A figure of faults has no value if a run has no fault, or an unmeasured fault. It is neither infinite, which could
-// make a claim true, nor 0.
+// A figure of faults has no value if a run has no fault, or a fault that was not measured. It is neither infinite,
+// which could make a claim true, nor 0.
 func TestFaultFiguresNeedAFault(t *testing.T) {
 	for _, figure := range []string{"resilience", "recovery", "recoverySeconds", "detectSeconds", "outageSeconds", "faultTput", "fullStrengthSeconds"} {
 		none := "figure " + figure + " is of faults, and near clientsPerRegion=2 has none: add spec.faults to the run, or leave the point out of the claim"
@@ -377,7 +377,7 @@ func TestFaultFiguresNeedAFault(t *testing.T) {
 				t.Errorf("%s of an experiment without faults: %v, want %q", expression, err, none)
 			}
 		}
-		// A run may have no faults in its results, although its manifest declares some.
+		// The results of a run may have no faults although its manifest declares some.
 		e := mustRead(t, withFault(t, claimed(t, figure+"('near', 2) > 1.0")))
 		for want, faults := range map[string][]result.Fault{
 			none: nil,
@@ -396,7 +396,7 @@ func TestFaultFiguresNeedAFault(t *testing.T) {
 	}
 }
 
-// claimed is the small experiment with another claim, withFault with a fault in its runs.
+// claimed returns the small experiment with another claim, withFault with a fault in its runs.
 func claimed(t *testing.T, expression string) string {
 	return replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", fmt.Sprintf("expression: %q", expression))
 }
@@ -410,7 +410,7 @@ func withFault(t *testing.T, text string) string {
 	return strings.Replace(text, before, fault+before, 1)
 }
 
-// TestReportsByType: points have the figures of each type that has run, where there are several.
+// TestReportsByType: points have figures for each type that ran, if there are several.
 func TestReportsByType(t *testing.T) {
 	e := mustRead(t, small)
 	report := experiment.NewReport(t.Context(), []*experiment.Experiment{e}, experimenttest.WithTypes(t, e, invented(e, 1000, 2000, 0, 2500)))
@@ -473,11 +473,11 @@ func TestShippedExperiments(t *testing.T) {
 		t.Run(entry.Name(), func(t *testing.T) {
 			abilities, plays := check.Simulator(nil), check.Simulator(nil)
 			cluster := check.Default(nil)
-			abilities.Pods, abilities.Clients = cluster.Pods, cluster.Clients // of postgres.yaml
+			abilities.Pods, abilities.Clients = cluster.Pods, cluster.Clients // postgres.yaml needs them
 			switch n := entry.Name(); {
 			case strings.HasPrefix(n, "own-"), n == "isolation": // for geobench run and geobench isolation
 				abilities = check.Process(nil)
-			case n == "dike-vendors.yaml": // for a cluster that has their images
+			case n == "dike-vendors.yaml": // needs a cluster with the vendors' images
 				abilities, plays = cluster, cluster
 			}
 			b, err := manifest.Load(nil, abilities, path)
@@ -493,7 +493,7 @@ func TestShippedExperiments(t *testing.T) {
 	}
 }
 
-// TestRunsThatAreEqual: values that mean the same make the same runs, which still need names of their own.
+// TestRunsThatAreEqual: values with the same meaning give equal runs, which still need distinct names.
 func TestRunsThatAreEqual(t *testing.T) {
 	e := mustRead(t, replaced(t, sweepLine, "- {path: spec.load.duration, values: [60s, 1m]}"))
 	seen := map[string]bool{}
@@ -538,8 +538,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// What an experiment refers to may be applied after it: its problem says that it is not found, and others say nothing
-// of the kind.
+// An object that an experiment refers to may be applied later, so its problem is marked NotFound. No other problem is.
 func TestReferencesThatMayCome(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string

@@ -16,11 +16,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// function is a helper that claims can call.
+// function is a function that claims can call.
 type function struct {
 	name      string
 	overloads []overload
-	// check looks at literal arguments, before anything runs.
+	// check validates literal arguments before the evaluation.
 	check func(b *board, args []ast.Expr) error
 }
 
@@ -49,7 +49,7 @@ func (f *function) declare(b *board) cel.EnvOption {
 	return cel.Function(f.name, options...)
 }
 
-// undefined reports whether a value is NaN, or a list with a NaN.
+// undefined reports whether a value is NaN or a list that contains NaN.
 func undefined(v any) bool {
 	switch v := v.(type) {
 	case float64:
@@ -85,9 +85,9 @@ func functionNamed(name string) *function {
 	return nil
 }
 
-// figureFunctions are the claim functions that return figures. Each metric has functions over all regions (tput) and in
-// one (tputIn), of all types of transactions and of one (tputOf, tputOfIn). Others are series and ci, seriesOf and
-// ciOf; counter, gauge, abortedFor; realised and configured shares; values.
+// figureFunctions returns the functions for figures. Each metric has a function over all regions (tput) and, where
+// results allow it, per region (tputIn), per transaction type (tputOf) and for both (tputOfIn). The others are series
+// and seriesOf, ci and ciOf, counter, gauge, abortedFor, realised, configured, and values.
 func figureFunctions() []function {
 	var out []function
 	for i := range metrics {
@@ -149,7 +149,8 @@ func figureFunctions() []function {
 	return append(out, counter, gauge, aborted, values)
 }
 
-// askForSeries returns a function over the whole sweep, or with an additional argument over a part of it.
+// askForSeries returns a function that yields a list: over the whole sweep or, with an additional argument, over a part
+// of it.
 func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
 	f := askFor(name, ask, args...)
 	f.overloads[1].result = numberList
@@ -158,7 +159,8 @@ func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.
 	return f
 }
 
-// askFor returns a function over the whole sweep, or with an additional argument at one point of it.
+// askFor returns a function that yields a list over the whole sweep or, with an additional argument, a number at one
+// point.
 func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
 	f := function{name: name, overloads: []overload{
 		{name + "_sweep", args, numberList, func(b *board, args []ref.Val) (any, error) {
@@ -180,7 +182,7 @@ func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) 
 	return f
 }
 
-// checkLiterals calls a function if all its arguments are literals.
+// checkLiterals returns a check that calls the function without results if all arguments are literals.
 func checkLiterals(overloads []overload) func(*board, []ast.Expr) error {
 	return func(b *board, args []ast.Expr) error {
 		dry := &board{Experiment: b.Experiment, plans: b.plans}
@@ -202,7 +204,7 @@ func checkLiterals(overloads []overload) func(*board, []ast.Expr) error {
 	}
 }
 
-// literal is the value of an expression that is written out.
+// literal returns the value of an expression that is a literal or a map of literals.
 func literal(e ast.Expr) (ref.Val, bool) {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -222,7 +224,7 @@ func literal(e ast.Expr) (ref.Val, bool) {
 	return nil, false
 }
 
-// promiseFunctions say what systems promise.
+// promiseFunctions returns the functions that state what systems promise.
 func promiseFunctions() []function {
 	about := func(name string, of func(*plan.Plan) string) function {
 		f := function{name: name, overloads: []overload{{name + "_system", []*cel.Type{text}, text, func(b *board, args []ref.Val) (any, error) {
@@ -243,7 +245,7 @@ func promiseFunctions() []function {
 
 func str(v ref.Val) string { s, _ := v.Value().(string); return s }
 
-// optional is the i-th argument as a plain value; nil when there is none.
+// optional returns the i-th argument as a plain Go value, or nil if it is absent.
 func optional(args []ref.Val, i int) any {
 	if i >= len(args) {
 		return nil
@@ -260,7 +262,7 @@ func optional(args []ref.Val, i int) any {
 	return args[i].Value()
 }
 
-// floats reads a list of numbers.
+// floats converts a list of numbers.
 func floats(v ref.Val) ([]float64, error) {
 	list, err := v.ConvertToNative(reflect.TypeFor[[]float64]())
 	if err != nil {
@@ -269,7 +271,7 @@ func floats(v ref.Val) ([]float64, error) {
 	return list.([]float64), nil
 }
 
-// listFunctions reckon with lists of numbers.
+// listFunctions returns the functions on lists of numbers.
 func listFunctions() []function {
 	overList := func(name string, of func([]float64) float64) overload {
 		return overload{name + "_list", []*cel.Type{numberList}, number, func(_ *board, args []ref.Val) (any, error) {
@@ -392,7 +394,7 @@ func listFunctions() []function {
 	}
 }
 
-// lists returns arguments that are lists of numbers.
+// lists converts arguments that are lists of numbers.
 func lists(args []ref.Val) ([][]float64, error) {
 	all := make([][]float64, len(args))
 	for i, arg := range args {
@@ -404,7 +406,9 @@ func lists(args []ref.Val) ([][]float64, error) {
 	return all, nil
 }
 
-// scalability returns Dike's score (Qu et al., 4.4, equation 3) of each step from a cluster size to the next: 1 -
+// scalability returns Dike's score (Qu et al., 4.4, equation 3) for each step from one cluster size to the next: 1 -
+// |TPS2/N2 - TPS1/N1| / (TPS2/N2), where N1 < N2. The score is 1 if the throughput per node does not change, and has no
+// lower bound. Sizes may be in any unit, because only their ratio counts.
 // |TPS2/N2 - TPS1/N1| / (TPS2/N2) with N1 < N2. It is 1 if the throughput of a node does not change, and has no lower
 // bound. Sizes may be in any unit, as only their ratio counts.
 func scalability(throughputs, nodes []float64) ([]float64, error) {
@@ -414,6 +418,7 @@ func scalability(throughputs, nodes []float64) ([]float64, error) {
 	if len(nodes) < 2 {
 		return nil, fmt.Errorf("scalability of %d cluster sizes: two at least are compared", len(nodes))
 	}
+	// The negated comparisons also reject NaN.
 	if !(nodes[0] > 0) {
 		return nil, fmt.Errorf("scalability: size %g is not greater than 0", nodes[0])
 	}
@@ -431,8 +436,8 @@ func scalability(throughputs, nodes []float64) ([]float64, error) {
 	return scores, nil
 }
 
-// crossing is the x at which a, that was below b, first reaches it, on straight lines between the points; infinite
-// when it never does.
+// crossing returns the first x at which a rises from below b to b, with linear interpolation between the points;
+// infinite if that never happens.
 func crossing(x, a, b []float64) float64 {
 	for i := 1; i < len(x); i++ {
 		before, now := a[i-1]-b[i-1], a[i]-b[i]

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The figures are worked out by hand from equation 3 of Dike.
+// The expected figures were computed by hand from equation 3 of Dike.
 func TestScalability(t *testing.T) {
 	tests := map[string]struct {
 		throughputs, nodes, want []float64

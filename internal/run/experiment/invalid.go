@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// allowable are the reasons that spec.allowInvalid can name. They are reasons of Invalid results, and of Failed results
-// with wrong or missing answers: the measurement may still answer a claim.
+// allowable are the reasons that spec.allowInvalid can name: reasons of Invalid results, and of Failed results with
+// wrong or missing answers. With such a reason the measurement may still answer a claim.
 var allowable = []string{
 	result.ReasonCheckFailed, result.ReasonUnanswered, result.ReasonClassMismatch, result.ReasonClocksApart, result.ReasonConnectionLost, result.ReasonDriverBound, result.ReasonFaultFailed,
 	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonLossDiffers, result.ReasonMeshChanged, result.ReasonNetworkEdited,
@@ -20,7 +20,7 @@ var allowable = []string{
 	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonTooFewSamples, result.ReasonTooManyGaps, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
 }
 
-// never maps all other reasons to an explanation why no claim can use such a result.
+// never maps the remaining reasons to an explanation why no claim can use such a result.
 var never = map[string]string{
 	result.ReasonCancelled:       "the run was ended before it had measured all",
 	result.ReasonEvidenceMissing: "it is not known what was measured",
@@ -34,11 +34,10 @@ var never = map[string]string{
 	result.ReasonWorkloadBroken:  "transactions did not do what the workload says",
 }
 
-// failing lists the reasons of the verdict Failed that say nothing against the figures: they are sound, and missed an
-// objective.
+// failing are the reasons for Failed that leave the figures sound: they missed an objective.
 var failing = []string{result.ReasonObjectiveMissed}
 
-// allowed refuses reasons that spec.allowInvalid cannot name.
+// allowed reports reasons that spec.allowInvalid cannot name.
 func (x *expansion) allowed(context.Context) {
 	for i, reason := range x.object.Spec.AllowInvalid {
 		field := fmt.Sprintf("spec.allowInvalid[%d]", i)
@@ -54,8 +53,8 @@ func (x *expansion) allowed(context.Context) {
 	}
 }
 
-// invalid returns the reasons why a result does not count unless the experiment allows it, and the first reason that it
-// does not allow. Both are nil if the result counts.
+// invalid returns the reasons for which a result counts only if the experiment allows them, and the first reason that
+// it does not allow. Both are nil if the result counts.
 func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *result.Reason) {
 	if d.Verdict == v1alpha1.VerdictPassed {
 		return nil, nil
@@ -76,8 +75,8 @@ func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *res
 	return reasons, refused
 }
 
-// sound returns an error for a point with an Invalid run that does not count, and notes Invalid runs that count because
-// of spec.allowInvalid. A claim or a cell that uses a point with an error has no result.
+// sound returns an error for a point with a run that does not count, and records the reasons of Invalid runs that count
+// because of spec.allowInvalid. A claim or cell that uses a point with an error has no result.
 func (b *board) sound(p *Point) error {
 	for _, run := range p.Runs {
 		d, err := b.results.Document(run)
@@ -101,7 +100,7 @@ func (b *board) sound(p *Point) error {
 	return nil
 }
 
-// countsInvalid words that claims count on Invalid results.
+// countsInvalid returns the note for claims that use Invalid results.
 func countsInvalid(reasons []string) string {
 	return "results that are Invalid or Failed count, as spec.allowInvalid says: " + strings.Join(reasons, ", ")
 }

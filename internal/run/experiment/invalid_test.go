@@ -12,7 +12,7 @@ import (
 )
 
 // TestReasonsAreKnown: each reason of a verdict either counts if spec.allowInvalid names it, or never counts. A new
-// reason has to be added to one of the two lists.
+// reason must be added to one of the two lists.
 func TestReasonsAreKnown(t *testing.T) {
 	files, err := filepath.Glob("../../bench/result/*.go")
 	if err != nil {

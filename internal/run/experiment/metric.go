@@ -13,22 +13,23 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// metric is a figure of a result, as claims and curves see it.
+// metric is a figure of a result that claims and curves can use.
 type metric struct {
 	name string
 	// unit and title label an axis.
 	title, unit string
-	// of the whole run; if no transaction committed, infinite for figures per transaction and for times until a commit
+	// of returns the figure of the whole run. If no transaction committed, it is infinite for figures per transaction and
+	// for times until a commit.
 	of func(*result.Document) float64
-	// in is the figure of one region's clients, typed that of one type of transactions; nil where there is none.
+	// in returns the figure of a region's clients, typed the figure of a transaction type; nil if the metric has none.
 	in    func(*result.Document, *result.Region) float64
 	typed func(*result.TypeFigures) float64
-	// ofFaults means that the figure concerns faults: a run without faults has no value.
+	// ofFaults is set if the figure concerns faults: a run without faults has no value.
 	ofFaults bool
 }
 
-// milliseconds is a percentile as claims and curves see it: infinite where it falls among transactions that were not
-// answered, since they rank above all that committed.
+// milliseconds returns a percentile in milliseconds. It is infinite if the percentile falls among unanswered
+// transactions, which rank above all committed ones.
 func milliseconds(q v1alpha1.Quantile) float64 {
 	us, ok := q.Value()
 	if !ok {
@@ -39,6 +40,7 @@ func milliseconds(q v1alpha1.Quantile) float64 {
 
 func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
 	milliseconds := func(l *result.Latency, committed int64) float64 {
+		// Nothing committed, so there is no latency. Infinity ranks this run last.
 		if committed == 0 && of(l) == (v1alpha1.Quantile{}) {
 			return math.Inf(1)
 		}
@@ -54,9 +56,9 @@ func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) met
 		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }, false}
 }
 
-// ofRegions is the mean over the regions of a percentile of each region's clients, regardless of their number. It is
-// more meaningful than the pooled percentile if regions differ, because the region with the most commits dominates the
-// pooled one. It is infinite if the clients of a region committed nothing.
+// ofRegions is the mean over regions of a percentile of each region's clients. Every region has the same weight,
+// whereas the region with the most commits dominates the pooled percentile. The mean is infinite if the clients of a
+// region committed nothing.
 func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
 	return metric{name: name, title: title, unit: "ms", of: func(d *result.Document) float64 {
 		if len(d.Regions) == 0 {
@@ -74,8 +76,8 @@ func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) m
 	}}
 }
 
-// ofTransactions is a figure of transaction counts, which all transactions, a region's and a type's have in the same
-// form.
+// ofTransactions is a figure of transaction counts. Results have these counts for all transactions, for each region and
+// for each type.
 func ofTransactions(name, title, unit string, of func(*result.Counts) float64) metric {
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Counts) },
@@ -83,7 +85,7 @@ func ofTransactions(name, title, unit string, of func(*result.Counts) float64) m
 		func(t *result.TypeFigures) float64 { return of(&t.Counts) }, false}
 }
 
-// ofAttempts is a figure of the counts of attempts.
+// ofAttempts is a figure of attempt counts.
 func ofAttempts(name, title, unit string, of func(*result.Counts) float64) metric {
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Attempts.Counts) },
@@ -91,8 +93,7 @@ func ofAttempts(name, title, unit string, of func(*result.Counts) float64) metri
 		func(t *result.TypeFigures) float64 { return of(&t.Attempts) }, false}
 }
 
-// rate returns n per second of the measured time. The rounded figure of the document stands in where the time is not
-// known.
+// rate returns n per second of measured time. If that time is not known, it returns the rounded figure of the document.
 func rate(d *result.Document, n, rounded int64) float64 {
 	if seconds := d.MeasuredSeconds(); seconds > 0 {
 		return float64(n) / seconds
@@ -104,7 +105,7 @@ func throughput(d *result.Document) float64 {
 	return rate(d, d.Summary.Committed+d.Summary.CarriedIn, d.Summary.ThroughputPerSecond)
 }
 
-// perSecond is 0 where nothing was measured.
+// perSecond returns n/seconds, or 0 if nothing was measured.
 func perSecond(n int64, seconds float64) float64 {
 	if seconds == 0 {
 		return 0
@@ -112,10 +113,11 @@ func perSecond(n int64, seconds float64) float64 {
 	return float64(n) / seconds
 }
 
-// counted reports whether all traffic and resource usage of the nodes of a database was counted.
+// counted reports whether the traffic and resource usage of all nodes was counted.
 func counted(d *result.Document) bool { return len(d.Nodes) > 0 && len(d.Uncounted) == 0 }
 
-// perTransaction is infinite if nothing was committed, and NaN if not all activity of the nodes was counted.
+// perTransaction returns a metric that is infinite if nothing committed, and NaN if the activity of some node was not
+// counted.
 func perTransaction(of func(*result.Summary) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
 		switch {
@@ -128,7 +130,8 @@ func perTransaction(of func(*result.Summary) float64) func(*result.Document) flo
 	}
 }
 
-// onWire is NaN if the bytes that clients and nodes send are not counted, and infinite if nothing was committed.
+// onWire returns a metric that is infinite if nothing committed, and NaN if the bytes that clients and nodes send were
+// not counted.
 func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
 		switch {
@@ -141,7 +144,8 @@ func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Documen
 	}
 }
 
-// percent of all transactions or attempts that ended; infinite where none did, so that no share of nothing is small.
+// percent returns n as a percentage of all transactions or attempts that ended. It is infinite if none ended, because 0
+// would wrongly satisfy claims such as aborts < 1.
 func percent(c *result.Counts, n int64) float64 {
 	all := c.Ended()
 	if all == 0 {
@@ -150,41 +154,41 @@ func percent(c *result.Counts, n int64) float64 {
 	return float64(n) / float64(all) * 100
 }
 
-// timeouts and aborts are the names of the figures of transactions that timed out or aborted.
+// timeouts and aborts name the figures of transactions that timed out or aborted.
 const (
 	timeouts = "timeouts"
 	aborts   = "aborts"
 )
 
-// timedOut returns the largest share of transactions that may have timed out. A transaction that hung when the window
-// closed may time out later.
+// timedOut returns the largest possible share of timed-out transactions: those that hung when the window closed may
+// time out later.
 func timedOut(c *result.Counts, hung int64) float64 {
 	of := *c
 	of.Unknown += hung
 	return percent(&of, c.Timeouts+hung)
 }
 
-// aborted returns the largest share of transactions that may have aborted. A transaction that hung when the window
-// closed may abort later: the client of one whose attempts have all aborted backs off.
+// aborted returns the largest possible share of aborted transactions. A transaction that hung when the window closed
+// may abort later, for example if its client was backing off after an aborted attempt.
 func aborted(c *result.Counts, hung int64) float64 {
 	of := *c
 	of.Aborted += hung
 	return percent(&of, of.Aborted)
 }
 
-// ranged reports whether the figure is known to be between two values only: in the view infinite it is the largest.
+// ranged reports whether only a range is known for the figure. In the view infinite it is the upper bound.
 func (m *metric) ranged() bool { return m.name == timeouts || m.name == aborts }
 
-// share reports whether the figure is a share of ended transactions, which has no value where nothing did.
+// share reports whether the figure is a share of ended transactions, which has no value if none ended.
 func (m *metric) share() bool { return m.unit == "%" }
 
-// failedBy is the share of attempts that failed by a cause.
+// failedBy is the share of attempts that failed for a cause.
 func failedBy(name, title string, cause txn.Cause) metric {
 	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
 }
 
-// ofFaults returns a figure of the availability of all clients during the worst fault of a run, as chosen by pick: see
-// measuredFaults.
+// ofFaults returns an availability figure of all clients during the worst fault of a run, as selected by pick. It
+// requires the checks of measuredFaults.
 func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
 	return metric{name: name, title: title, unit: unit, ofFaults: true,
 		of: func(d *result.Document) float64 {
@@ -209,9 +213,9 @@ func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func
 		}}
 }
 
-// ofWorstRegion returns two figures of the worst fault of a run: a figure for the whole or the region that it hit
-// hardest, and one named ...OfAll for the throughput of all regions together. A region with a figure that is within
-// random variation, for which counts is false, is omitted.
+// ofWorstRegion returns two figures of the worst fault of a run. The first is the worst value over the whole database
+// and its regions; the second, named ...OfAll, covers all regions together. A region for which counts returns false is
+// omitted, because its figure is within random variation.
 func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, counts func(*result.Availability) bool, of func(*result.Availability) float64) []metric {
 	all := ofFaults(name+"OfAll", title+", of all regions together", unit, pick, of)
 	worst := ofFaults(name, title+", where it is worst", unit, pick, of)
@@ -230,7 +234,7 @@ func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, co
 	return []metric{worst, all}
 }
 
-// measuredFaults returns an error unless a run has faults, and the figures of all of them.
+// measuredFaults returns an error unless the run has faults and every fault has availability figures.
 func measuredFaults(m *metric, label string, d *result.Document) error {
 	if len(d.Faults) == 0 {
 		return withoutFaults(m, label)
@@ -244,12 +248,12 @@ func measuredFaults(m *metric, label string, d *result.Document) error {
 	return nil
 }
 
-// withoutFaults is the error of a figure that only runs with faults have.
+// withoutFaults returns the error for a figure of faults in a run without faults.
 func withoutFaults(m *metric, label string) error {
 	return lookupf("figure %s is of faults, and %s has none: add spec.faults to the run, or leave the point out of the claim", m.name, label)
 }
 
-// orNever is an instant in seconds, infinite for never.
+// orNever converts microseconds to seconds; nil becomes infinite.
 func orNever(us *int64) float64 {
 	if us == nil {
 		return math.Inf(1)
@@ -257,15 +261,16 @@ func orNever(us *int64) float64 {
 	return float64(*us) / 1e6
 }
 
-// metrics lists what claims can ask for.
+// metrics lists the figures that claims can use.
 var metrics = slices.Concat(simpleMetrics, slices.Concat(faultMetrics...))
 
 func throughputDiffers(a *result.Availability) bool { return !a.WithinChance }
 
-// recoveryKnown reports whether the recovery is known: it has a separate test.
+// recoveryKnown reports whether the recovery counts. A TPPM suffices, because the recovery has a separate significance
+// test.
 func recoveryKnown(a *result.Availability) bool { return a.TPPM != nil || !a.WithinChance }
 
-// faultMetrics are figures of faults that the worst region decides.
+// faultMetrics are the figures of faults for which the worst region counts.
 var faultMetrics = [][]metric{
 	ofWorstRegion("resilience", "resilience R of the throughput to the worst fault", "1 is no effect", math.Min, throughputDiffers,
 		func(a *result.Availability) float64 { return float64(a.RPPM) / 1e6 }),
@@ -301,7 +306,7 @@ var simpleMetrics = []metric{
 		func(d *result.Document) float64 {
 			s := &d.Summary
 			if s.OfferedPerSecond == 0 {
-				return 0 // a closed loop
+				return 0 // closed loop
 			}
 			return rate(d, s.Ended()+s.Unfinished+s.Unsent(), s.OfferedPerSecond)
 		}, nil, nil, false},
@@ -387,11 +392,11 @@ var simpleMetrics = []metric{
 
 // Metric is a figure that claims can ask for.
 type Metric struct {
-	// Name as claims have it, and the words for a chart and its axis.
+	// Name is the name in claims. Title and Unit label a chart and its axis.
 	Name, Title, Unit string
 }
 
-// Metrics lists the figures of PointData, in a fixed order.
+// Metrics returns the figures of PointData, in a fixed order.
 func Metrics() []Metric {
 	var out []Metric
 	for _, m := range metrics {
@@ -428,7 +433,7 @@ func metricNamed(name string) (*metric, error) {
 	return nil, fmt.Errorf("there is no figure %s%s", name, nearest(name, metricNames()))
 }
 
-// metricsNamed returns metrics that there are.
+// metricsNamed returns the metrics with these names. It panics if one does not exist.
 func metricsNamed(names ...string) (all []*metric) {
 	for _, name := range names {
 		m, err := metricNamed(name)
@@ -440,20 +445,21 @@ func metricsNamed(names ...string) (all []*metric) {
 	return all
 }
 
-// figure is a point's figure over its repetitions.
+// figure is a figure of a point over its repetitions.
 type figure struct {
-	// Median of the repetitions.
+	// Median is the median of the repetitions.
 	Median float64
-	// HalfWidth of the 95% confidence interval of the mean (Student's t). It is 0 with one repetition, or if a
-	// repetition's figure is infinite.
+	// HalfWidth is half the width of the 95% confidence interval of the mean (Student's t). It is 0 with a single
+	// repetition, or if a repetition's figure is infinite.
 	HalfWidth float64
 }
 
-// summarise takes the median and the confidence interval of repetitions.
+// summarise returns the median and the confidence interval of repetitions.
 func summarise(values []float64) figure {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	f := figure{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2}
+	// The values are sorted, so only the last can be the infinite one. A mean with it has no interval.
 	if n == 1 || math.IsInf(sorted[n-1], 1) {
 		return f
 	}
@@ -472,11 +478,12 @@ func summarise(values []float64) figure {
 // studentT returns the 97.5% quantile of Student's t distribution with nu degrees of freedom. It inverts the
 // distribution function, the regularised incomplete beta function.
 func studentT(nu float64) float64 {
+	// For the two-sided 95% interval: nu/(nu+t*t) is the 5% quantile of this beta distribution.
 	x := mathext.InvRegIncBeta(nu/2, 0.5, 0.05)
 	return math.Sqrt(nu * (1 - x) / x)
 }
 
-// noFigure returns the reason why a document does not have a figure.
+// noFigure returns an error with the reason why a document lacks a figure.
 func noFigure(m *metric, p *Point, d *result.Document) error {
 	if m.ofFaults {
 		for _, f := range d.Faults {
@@ -486,7 +493,7 @@ func noFigure(m *metric, p *Point, d *result.Document) error {
 			}
 		}
 	}
-	_, err := metricNamed(m.name) // shares of the mix are not among them
+	_, err := metricNamed(m.name) // shares of the mix have no metric name
 	switch why := d.LeastFigures(); {
 	case err == nil && why != "":
 		return fmt.Errorf("figure %s of %s: %s", m.name, p.Label, why)
@@ -496,15 +503,15 @@ func noFigure(m *metric, p *Point, d *result.Document) error {
 	return fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares and summary.wire list those there are", m.name, p.Label)
 }
 
-// abortedFor is the share of attempts that were aborted for a reason: 0 where none was.
+// abortedFor is the share of attempts that were aborted for a reason; 0 if none was.
 func abortedFor(reason string) *metric {
 	return &metric{name: "abortedFor", title: "attempts aborted for " + reason, unit: "%", of: func(d *result.Document) float64 {
 		return percent(&d.Summary.Attempts.Counts, d.AbortedAttempts()[reason])
 	}}
 }
 
-// shareNamed returns a share or a mean of the mix, as in the results or as configured in the manifest: percent, or the
-// mean itself. It is NaN if the workload counts no such share.
+// shareNamed returns a share (in percent) or a mean of the mix, either as realised in the results or as configured in
+// the manifest. It is NaN if the workload does not count it.
 func shareNamed(name, of string, configured bool) *metric {
 	title := "realised "
 	if configured {
@@ -528,15 +535,15 @@ func shareNamed(name, of string, configured bool) *metric {
 	}}
 }
 
-// scope selects the transactions of a figure: all, a region's clients', a type's, or both.
+// scope selects the transactions of a figure by type and client region; an empty field selects all.
 type scope struct{ typ, region string }
 
-// figure returns the figure of a point; a latency of which only a lower bound is known is infinite.
+// figure returns the figure of a point. A latency for which only a lower bound is known is infinite.
 func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
 	return r.figureAs(p, m, of, infinite, 0)
 }
 
-// figureAs returns the figure of a point in a view, after a number of bounds.
+// figureAs returns the figure of a point in a view; bounds is the number of preceding latencies with a lower bound.
 func (r *Results) figureAs(p *Point, m *metric, of scope, as view, bounds int) (figure, error) {
 	if len(p.Runs) == 0 {
 		return figure{}, errors.New(p.missing)

@@ -14,12 +14,12 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// nodeFigure is a figure of each node of a database. Box plots of two of them show schedulability (Qu et al., Dike,
-// 4.4): how evenly data and work are distributed over the nodes.
+// nodeFigure is a figure of each node of a database. Box plots of operations and dataBytes show schedulability (Qu et
+// al., Dike, 4.4): how evenly data and work are distributed over the nodes.
 type nodeFigure struct {
 	name, title, unit string
 	of                func(*result.Node) int64
-	// counted: the figure is accumulated during the run, not read at its end.
+	// counted is set if the figure accumulates during the run, rather than being read at its end
 	counted bool
 }
 
@@ -40,7 +40,7 @@ func nodeFigureNamed(name string) (*nodeFigure, error) {
 	return nil, lookupf("nodes have no figure %s%s", name, nearest(name, names))
 }
 
-// ofNodes is a figure of each node at a point, in the order of nodes: the medians of the repetitions.
+// ofNodes returns a figure of each node at a point, in node order, as medians over the repetitions.
 func (r *Results) ofNodes(p *Point, f *nodeFigure) ([]float64, error) {
 	if len(p.Runs) == 0 {
 		return nil, errors.New(p.missing)
@@ -74,7 +74,7 @@ func (r *Results) ofNodes(p *Point, f *nodeFigure) ([]float64, error) {
 	return out, nil
 }
 
-// nodes answers a claim that asks for a figure of each node at the only point of a query.
+// nodes returns a figure of each node at the single point of a query.
 func (b *board) nodes(name, system string, at any) ([]float64, error) {
 	f, err := nodeFigureNamed(name)
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *board) nodes(name, system string, at any) ([]float64, error) {
 	return b.results.ofNodes(points[0], f)
 }
 
-// nodeFunctions ask for figures of nodes.
+// nodeFunctions returns the functions for figures of nodes.
 func nodeFunctions() []function {
 	of := function{name: ofNodesName, overloads: []overload{
 		{ofNodesName + "_only", []*cel.Type{text, text}, numberList, func(b *board, args []ref.Val) (any, error) {
@@ -117,23 +117,23 @@ func nodeFunctions() []function {
 
 const ofNodesName = "ofNodes"
 
-// Nodes are the nodes' figures at each point: all that box plots show.
+// Nodes has a figure of the nodes at each point, for box plots.
 type Nodes struct {
-	// Figure is the name by which claims request it. Title and Unit are defined as in Curves.
+	// Figure is the name in claims. Title and Unit are defined as in Curves.
 	Figure, Title, Unit string
 	Points              []NodesPoint
 }
 
 // NodesPoint is a point of Nodes.
 type NodesPoint struct {
-	// System is the point's, and Label its swept values.
+	// System is the system of the point, Label its swept values.
 	System, Label string
-	// Values in the order of nodes: medians of the repetitions.
+	// Values are in node order, as medians over the repetitions.
 	Values []float64
 }
 
-// Nodes returns the figures of nodes that claims use. It omits points that could not run, and points with a database
-// that reports nothing about its nodes.
+// Nodes returns the node figures that claims use. It omits points that could not run, and points whose database reports
+// nothing about its nodes.
 func (e *Experiment) Nodes(r *Results) (out []Nodes) {
 	asked := e.askedOfNodes()
 	for i := range nodeFigures {
@@ -154,7 +154,7 @@ func (e *Experiment) Nodes(r *Results) (out []Nodes) {
 	return out
 }
 
-// askedOfNodes are the names of the figures of nodes that are written in the claims.
+// askedOfNodes returns the names of the node figures that the claims contain.
 func (e *Experiment) askedOfNodes() map[string]bool {
 	b, asked := &board{Experiment: e}, map[string]bool{}
 	for i := range e.Claims {
@@ -164,7 +164,7 @@ func (e *Experiment) askedOfNodes() map[string]bool {
 			}
 			compiled, err := b.compile(expression)
 			if err != nil {
-				continue // The claim itself reports it.
+				continue // the claim itself reports it
 			}
 			ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 				if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != ofNodesName {

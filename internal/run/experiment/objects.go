@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// document is a manifest as JSON.
+// document returns a manifest as JSON.
 func document(kind, name string, spec any) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
@@ -24,7 +24,7 @@ func decode(texts ...[]byte) (db, run map[string]any, err error) {
 	return db, run, errors.Join(utiljson.Unmarshal(texts[0], &db), utiljson.Unmarshal(texts[1], &run))
 }
 
-// copyObject copies a JSON object, since validation fills in defaults.
+// copyObject returns a deep copy of a JSON object, because validation fills in defaults.
 func copyObject(v map[string]any) map[string]any { return copyJSON(v).(map[string]any) }
 
 func copyJSON(v any) any {
@@ -54,7 +54,7 @@ func keys[V any](m map[string]V) []string {
 	return out
 }
 
-// nearest is "; did you mean X? (known are ...)".
+// nearest returns "; did you mean X? (there is ...)", or a part of it.
 func nearest(word string, known []string) string {
 	m := ""
 	if len(word) > longestWord {
@@ -70,13 +70,13 @@ func nearest(word string, known []string) string {
 }
 
 const (
-	// longestWord is the length up to which similar words are searched for a word.
+	// longestWord is the length to which a word is truncated before the search for similar words.
 	longestWord = 253
-	// mostListed is the maximum number of names in a message.
+	// mostListed bounds the names in a message.
 	mostListed = 50
 )
 
-// listed are names with commas, as many as a message lists.
+// listed joins names with commas, and truncates the list to mostListed names.
 func listed(names []string) string {
 	if len(names) <= mostListed {
 		return strings.Join(names, ", ")

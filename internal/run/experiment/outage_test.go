@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// A fault of a tenth of a second changes the throughput of region b while it lasts only within random variation. The
-// following outage of 50 s in b is nevertheless the worst fault of the run.
+// A fault of a tenth of a second changes the throughput of region b only within random variation while it lasts. The 50
+// s outage of b that follows still makes it the worst fault of the run.
 func TestClaimsOfOutagesAfterShortFaults(t *testing.T) {
 	for expression, want := range map[string]string{"outageSeconds('near', 2) < 0.1": "differs", "recovery('near', 2) > 0.99": "differs", "outageSeconds('near', 2) == 49.9": "holds"} {
 		e := mustRead(t, withFault(t, claimed(t, expression)))

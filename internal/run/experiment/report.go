@@ -23,30 +23,29 @@ import (
 // Kind marks a document of Report.
 const Kind = "ExperimentReport"
 
-// Report is what experiments have shown: the claims, and the figures of every point. The same results give the same
+// Report is the result of experiments: the claims, and the figures of every point. The same results give the same
 // bytes.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Simulated  bool   `json:"simulated"`
-	// Version is the build that judged, Machine where runs that are not simulated were played.
+	// Version is the build that judged. Machine is the machine on which runs in real time were played.
 	Version string          `json:"version,omitempty"`
 	Machine *result.Machine `json:"machine,omitempty"`
-	// Place is the place of the measurement, if it was not in the process that made the report.
+	// Place is where the runs were measured; empty if in the process that wrote the report.
 	Place string `json:"place,omitempty"`
 	// Claims of all experiments, in order.
 	Claims []Finding `json:"claims"`
-	// Wrong lists runs that could not run, or had wrong answers.
+	// Wrong lists runs that could not run, or that gave wrong answers.
 	Wrong []string `json:"wrong"`
-	// Doubtful lists runs with a verdict that is not Passed for another reason, for example because nothing was committed.
+	// Doubtful lists runs that did not pass for any other reason, for example because nothing was committed.
 	Doubtful []string `json:"doubtful"`
-	// Invalid lists the doubtful runs that are Invalid for a reason that spec.allowInvalid does not name: no claim uses
-	// them.
+	// Invalid lists the runs that are Invalid for a reason that spec.allowInvalid does not name. No claim uses them.
 	Invalid     []string        `json:"invalid,omitempty"`
 	Experiments []PointsSummary `json:"experiments"`
 }
 
-// PointsSummary is an experiment's sweep and the figures at its points.
+// PointsSummary has an experiment's sweep and the figures at its points.
 type PointsSummary struct {
 	Name       string      `json:"name"`
 	Systems    []string    `json:"systems"`
@@ -55,55 +54,55 @@ type PointsSummary struct {
 	// Searches are the searches for the rates of points, in the order of the points.
 	Searches []SearchData `json:"searches,omitempty"`
 	Tables   []TableData  `json:"tables,omitempty"`
-	// Spec is the manifest's, with defaults filled in.
+	// Spec is the spec of the manifest, with defaults filled in.
 	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
 }
 
-// PointData is a point: the medians of its repetitions, by the names that claims use. Each figure of a point is in one
-// of Median, LowerBound and Infinite.
+// PointData has the figures of a point, as medians over its repetitions, by the names that claims use. Each figure is
+// in one of Median, LowerBound and Infinite.
 type PointData struct {
 	System string             `json:"system"`
 	Values []string           `json:"values"`
 	Median map[string]float64 `json:"median"`
-	// HalfWidth of the 95% confidence interval of the mean; only with several repetitions.
+	// HalfWidth is half the width of the 95% confidence interval of the mean; only with several repetitions.
 	HalfWidth map[string]float64 `json:"halfWidth,omitempty"`
-	// LowerBound has the figures of which only a lower bound is known, since transactions had no answer.
+	// LowerBound has the figures for which only a lower bound is known, because transactions were not answered.
 	LowerBound map[string]float64 `json:"lowerBound,omitempty"`
 	// Infinite lists the figures that are infinite: no transaction ended, or the database never recovered.
 	Infinite []string `json:"infinite,omitempty"`
-	// Types are figures of each type of transactions, where there are several: medians by the same names.
-	// TypeLowerBounds are their LowerBound.
+	// Types has medians by transaction type and name, if there are several types. TypeLowerBounds is the counterpart of
+	// LowerBound.
 	Types           map[string]map[string]float64 `json:"types,omitempty"`
 	TypeLowerBounds map[string]map[string]float64 `json:"typeLowerBounds,omitempty"`
 }
 
-// SearchData is a search and its probes, in their order.
+// SearchData is a search with its probes in order.
 type SearchData struct {
-	// Label is the database and the swept values.
+	// Label names the database and the swept values.
 	Label  string                `json:"label"`
 	System string                `json:"system"`
 	Values []string              `json:"values"`
 	Reason v1alpha1.SearchReason `json:"reason"`
-	// Message is the outcome of the search.
+	// Message describes the outcome of the search.
 	Message string `json:"message"`
-	// PeakRatePerSecond is the rate in each region; it is omitted if there is no peak.
+	// PeakRatePerSecond is the rate in each region; 0 (omitted) if there is no peak.
 	PeakRatePerSecond int64       `json:"peakRatePerSecond,omitempty"`
 	Probes            []ProbeData `json:"probes"`
 }
 
-// ProbeData is a probe.
+// ProbeData is a probe of a search.
 type ProbeData struct {
-	// RatePerSecond is in each region.
+	// RatePerSecond is the rate in each region.
 	RatePerSecond int64 `json:"ratePerSecond"`
 	Seed          int64 `json:"seed"`
-	// Says is the probe's outcome for its rate: that it keeps or misses the objectives, or nothing.
+	// Says is the verdict of the probe on its rate: whether the rate meets or misses the objectives, or empty.
 	Says string `json:"says"`
-	// Why is the objective that the rate misses, or the reason why the probe has no outcome.
+	// Why is the objective that the rate misses, or the reason why the probe has no verdict.
 	Why string `json:"why,omitempty"`
-	// ThroughputPerSecond is of all regions together.
+	// ThroughputPerSecond is the total of all regions.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// CommittedPPM is the throughput in parts per million of the offered rate, and LeastServed the region that was
-	// served least.
+	// CommittedPPM is the throughput in parts per million of the offered rate. LeastServed is the region for which that
+	// share is lowest.
 	CommittedPPM int64                  `json:"committedPPM,omitempty"`
 	LeastServed  *v1alpha1.ServedRegion `json:"leastServed,omitempty"`
 	// P50Microseconds and P99Microseconds are omitted if nothing was committed.
@@ -111,7 +110,7 @@ type ProbeData struct {
 	P99Microseconds v1alpha1.Quantile `json:"p99Microseconds,omitzero"`
 }
 
-// NewReport judges all claims and gathers the figures. It is of no use when the context ends meanwhile.
+// NewReport judges all claims and collects the figures. The report is useless if ctx ends before NewReport returns.
 func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Report {
 	out := &Report{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(), Place: r.Place,
@@ -154,7 +153,7 @@ func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Repo
 	return out
 }
 
-// look files a run that is not as it should be.
+// look adds a run that did not pass to the list where it belongs.
 func (out *Report) look(e *Experiment, run *Run, r *Results) {
 	d, err := r.Document(run)
 	switch {
@@ -180,7 +179,7 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 	}
 }
 
-// lookAtConfigurations records runs with a database that had mounted a configuration other than in the first run of its
+// lookAtConfigurations reports runs whose database mounted another version of a ConfigMap than the first run of its
 // system.
 func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
 	first := map[string]*Run{}
@@ -208,7 +207,7 @@ func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
 	}
 }
 
-// write writes the search as text for users: its outcome, and its probes.
+// write writes the outcome of the search and its probes as text.
 func (d *SearchData) write(w io.Writer, experiment string) {
 	fmt.Fprintf(w, "\nsearch %s: %s: %s: %s\n", experiment, d.Label, d.Reason, d.Message)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -219,10 +218,10 @@ func (d *SearchData) write(w io.Writer, experiment string) {
 	t.Flush() //nolint:errcheck // into memory
 }
 
-// ProbeColumns title the cells of a probe.
+// ProbeColumns are the column titles for Cells.
 var ProbeColumns = []string{"rate/s", "seed", "says", "txn/s", "committed", "in the worst region", "p50", "p99", "why"}
 
-// Cells are the probe in words, for the columns of ProbeColumns.
+// Cells returns the probe's values as text, in the order of ProbeColumns.
 func (p *ProbeData) Cells() []string {
 	ms := func(q v1alpha1.Quantile) string {
 		switch {
@@ -260,10 +259,10 @@ func searchData(s *Search, r *Results) SearchData {
 	return d
 }
 
-// reportedByType are the figures of PointData.Types.
+// reportedByType are the figures in PointData.Types.
 var reportedByType = metricsNamed("tput", "committed", "p50", "mean", "p99", "aborts")
 
-// pointData returns a point's figures, and the figures of each of these types of transactions if there are several.
+// pointData returns the figures of a point. If there are several types, it includes the figures of each type.
 func pointData(p *Point, types []string, r *Results) PointData {
 	d := PointData{System: p.System, Values: []string{}, Median: map[string]float64{}}
 	for _, v := range p.Values {
@@ -301,6 +300,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 				figures[m.name] = f.Median
 			}
 		}
+		// No transaction of this type ran at the point.
 		if figures["committed"] == 0 && len(bounds) == 0 {
 			continue
 		}
@@ -312,7 +312,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 	return d
 }
 
-// put sets a value of a map, which it makes if there is none.
+// put sets a value in a map; it creates the map if it is nil.
 func put[V any](to *map[string]V, name string, v V) {
 	if *to == nil {
 		*to = map[string]V{}
@@ -320,8 +320,8 @@ func put[V any](to *map[string]V, name string, v V) {
 	(*to)[name] = v
 }
 
-// Shown returns a figure of the point as tables show it: "> " before a lower bound, "infinite", or "-" where the point
-// does not have it.
+// Shown returns a figure of the point for tables: "> " precedes a lower bound, "infinite" stands for an infinite value,
+// and "-" for none.
 func (d *PointData) Shown(name string) string {
 	if v, ok := d.Median[name]; ok {
 		return FormatNumber(v)
@@ -335,7 +335,7 @@ func (d *PointData) Shown(name string) string {
 	return "-"
 }
 
-// LeaveOutTypes leaves the figures by type out.
+// LeaveOutTypes removes the figures by type.
 func (out *Report) LeaveOutTypes() {
 	for _, e := range out.Experiments {
 		for i := range e.Points {
@@ -344,7 +344,7 @@ func (out *Report) LeaveOutTypes() {
 	}
 }
 
-// ReadReport reads what result.WriteJSON has written of a Report.
+// ReadReport reads a Report that result.WriteJSON has written.
 func ReadReport(path string) (*Report, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -361,8 +361,8 @@ func ReadReport(path string) (*Report, error) {
 	return out, nil
 }
 
-// Err is nil when every claim holds, every run could run, none is Invalid without being allowed to, and no answer was
-// wrong.
+// Err returns nil if every claim holds, every run could run with correct answers, every Invalid run is allowed, and
+// every search found a peak. Otherwise it counts the violations.
 func (out *Report) Err() error {
 	var parts []string
 	var differ, unknown int
@@ -395,7 +395,7 @@ func (out *Report) Err() error {
 	return errors.New(strings.Join(parts, ", "))
 }
 
-// NoPeak lists the searches that have found no rate which meets the objectives, with the reasons.
+// NoPeak lists the searches that found no rate that meets the objectives, with the reasons.
 func (out *Report) NoPeak() (all []string) {
 	for _, e := range out.Experiments {
 		for i := range e.Searches {
@@ -407,13 +407,13 @@ func (out *Report) NoPeak() (all []string) {
 	return all
 }
 
-// columns of the table of claims: title and width.
+// columns has the titles and widths of the table of claims.
 var columns = []struct {
 	title string
 	width int
 }{{"CLAIM", 8}, {"SOURCE", 18}, {"SAYS", 36}, {"MEASURED", 44}, {"HOLDS", 9}}
 
-// Table writes the claims for a person. Long texts go on below.
+// Table writes the claims as a table for users. Long texts wrap within their column.
 func (out *Report) Table(w io.Writer) error {
 	b := &strings.Builder{}
 	row := func(cells ...string) {
@@ -497,7 +497,7 @@ func (out *Report) Table(w io.Writer) error {
 	return err
 }
 
-// Round rounds figures to the given number of digits.
+// Round rounds all figures to the given number of significant digits.
 func (out *Report) Round(digits int) {
 	for _, e := range out.Experiments {
 		for _, p := range e.Points {
@@ -505,7 +505,7 @@ func (out *Report) Round(digits int) {
 				slices.Collect(maps.Values(p.TypeLowerBounds)), []map[string]float64{p.Median, p.HalfWidth,
 					p.LowerBound}) {
 				for name, v := range figures {
-					// A formatted number can always be parsed.
+					// a formatted number always parses
 					figures[name], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 				}
 			}
@@ -513,10 +513,10 @@ func (out *Report) Round(digits int) {
 	}
 }
 
-// shown are the figures of Figures, in this order.
+// shown are the figures in the output of Figures, in order.
 var shown = metricsNamed("tput", "p50", "p90", "p99", "aborts", "bytes", "wanBytes", "cpu")
 
-// Figures writes a table of every point's most asked-for figures, as medians over the repetitions.
+// Figures writes a table with the main figures of every point, as medians over the repetitions.
 func (out *Report) Figures(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	var names, units []string
@@ -542,7 +542,7 @@ func (out *Report) Figures(w io.Writer) error {
 	return err
 }
 
-// Counted is a number with its noun: 1 point, 2 points.
+// Counted returns a number with its noun: 1 point, 2 points.
 func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -550,7 +550,7 @@ func Counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// wrap breaks a text into lines of at most width columns; a longer word is cut.
+// wrap breaks a text into lines of at most width columns. It splits words that are longer.
 func wrap(text string, width int) []string {
 	lines := []string{""}
 	for _, word := range strings.Fields(text) {

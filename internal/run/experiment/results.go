@@ -7,11 +7,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Results are the documents of runs, or why there is none.
+// Results has the documents of runs, or the reasons why they have none.
 type Results struct {
-	// Simulated results come from virtual time.
+	// Simulated is set if the results come from virtual time.
 	Simulated bool
-	// Place is the place of measurements in real time; empty means "on this machine".
+	// Place is where the runs were measured in real time; empty stands for this machine.
 	Place    string
 	outcomes map[*Run]outcome
 }
@@ -19,18 +19,18 @@ type Results struct {
 type outcome struct {
 	document *result.Document
 	err      error
-	// types are the document's types, or the error of reading them.
+	// types has the document's figures by type, typesErr the error of reading them.
 	types    []result.TypeFigures
 	typesErr error
 }
 
-// NewResults returns results to be added. place says for people where they were measured, for example "in a cluster";
-// it is empty for this machine, and for results that are simulated.
+// NewResults returns empty Results. place describes where they are measured, for example "in a cluster"; it is empty
+// for this machine and for simulations.
 func NewResults(place string) *Results {
 	return &Results{Place: place, outcomes: map[*Run]outcome{}}
 }
 
-// Add records the outcome of a run: a document, or the reason why there is none.
+// Add records the outcome of a run: its document, or the reason why it has none.
 func (r *Results) Add(run *Run, document *result.Document, err error) {
 	o := outcome{document: document, err: err}
 	if err == nil {
@@ -39,8 +39,8 @@ func (r *Results) Add(run *Run, document *result.Document, err error) {
 	r.outcomes[run] = o
 }
 
-// ofType returns the figures of a type of transactions in a run, of all regions if region is empty. They are zero if
-// there were no such transactions.
+// ofType returns the figures of a transaction type in a run, for one region or, if region is empty, for all. They are
+// zero if there were no such transactions.
 func (r *Results) ofType(run *Run, typ, region string) (*result.TypeFigures, error) {
 	if _, err := r.Document(run); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (r *Results) ofType(run *Run, typ, region string) (*result.TypeFigures, err
 	return &o.types[i], nil
 }
 
-// Document returns the document of a run. The error is the reason why the run could not be played.
+// Document returns the document of a run, or the reason why the run could not be played.
 func (r *Results) Document(run *Run) (*result.Document, error) {
 	o, ok := r.outcomes[run]
 	if !ok {
@@ -65,7 +65,7 @@ func (r *Results) Document(run *Run) (*result.Document, error) {
 	return o.document, o.err
 }
 
-// Has reports whether the outcome of a run was added.
+// Has reports whether the outcome of a run is known.
 func (r *Results) Has(run *Run) bool {
 	_, ok := r.outcomes[run]
 	return ok

@@ -11,58 +11,58 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// SharePath and ShareName belong to the parameter that a search adds as the last swept parameter: the rate of a point
-// in percent of the peak that the search has found.
+// SharePath and ShareName denote the parameter that a search adds after the swept parameters: the rate of a point in
+// percent of the peak that the search finds.
 const (
 	SharePath = "search.peakPercents"
 	ShareName = "peakPercent"
 )
 
-// Search looks for the highest rate at which a database, at one combination of the swept values, meets its objectives.
-// The next probe depends only on the outcomes of earlier probes, so any process that has these outcomes continues in
-// the same way.
+// Search looks for the highest rate at which a database meets its objectives, at one combination of the swept values.
+// The next probe depends only on the outcomes of earlier probes, so any process that knows these outcomes continues the
+// same way.
 type Search struct {
 	System string
-	// Values of the parameters that are swept, without the share of the peak.
+	// Values are the values of the swept parameters, without the share of the peak.
 	Values []v1alpha1.SweepValue
-	// Label is "system name=value ...", for people.
+	// Label is "system name=value ...", for display.
 	Label string
-	// Probes that have ended, in their order, and Next, which is nil once the search has.
+	// Probes are the finished probes in order. Next is the next probe; nil once the search has ended.
 	Probes []Probe
 	Next   *Run
-	// Reason and Message have the outcome of the search, or that it continues.
+	// Reason and Message describe the outcome of the search, or state that it continues.
 	Reason  v1alpha1.SearchReason
 	Message string
-	// PeakRatePerSecond is the highest rate in each region that was found to hold; 0 for none.
+	// PeakRatePerSecond is the highest rate in each region that was found to hold; 0 if none was.
 	PeakRatePerSecond int64
 
 	prober *prober
 }
 
-// Probe is a run at one rate and its outcome.
+// Probe is a run at one rate, with its outcome.
 type Probe struct {
 	Run *Run
 	Outcome
 }
 
-// Outcome is the result of a finished run for its rate.
+// Outcome is the verdict of a finished run on its rate.
 type Outcome struct {
-	// Keeps is true if the rate holds. Unusable, if set, is the reason why the rate is neither kept nor missed.
+	// Keeps is set if the rate meets the objectives. Unusable, if set, is the reason why the run decides nothing about
+	// the rate.
 	Keeps    bool
 	Unusable string
 	// FewSamples is set if the rate is missed only because a percentile in the objectives had too few transactions.
 	FewSamples bool
-	// ThroughputPerSecond of all regions; Missed says what did not hold.
+	// ThroughputPerSecond is the total of all regions. Missed describes the objective that the rate missed.
 	ThroughputPerSecond int64
 	Missed              string
-	// CommittedPPM is the throughput in parts per million of the offered rate, of all regions together; 0 where that is
-	// not known.
+	// CommittedPPM is the throughput in parts per million of the offered rate, over all regions; 0 if unknown.
 	CommittedPPM int64
 	// LeastServed is Ended.LeastServed.
 	LeastServed *v1alpha1.ServedRegion
 }
 
-// Says returns the probe's outcome for its rate as text.
+// Says returns the verdict as text.
 func (o *Outcome) Says() string {
 	switch {
 	case o.Unusable != "":
@@ -73,20 +73,20 @@ func (o *Outcome) Says() string {
 	return "misses"
 }
 
-// Ended is the outcome of a finished run, from its result document or its status.
+// Ended summarizes a finished run, from its result document or its status.
 type Ended struct {
 	Verdict v1alpha1.Verdict
 	// Reason and Message are the most important reason of the verdict and its message.
 	Reason, Message string
-	// Wrong is true if a check of the answers has failed. ClientsBusy is true if the run is Invalid only because all
-	// clients of a region were busy.
+	// Wrong is set if a check of the answers failed. ClientsBusy is set if the run is Invalid only because all clients of
+	// a region were busy.
 	Wrong, ClientsBusy                    bool
 	ThroughputPerSecond, OfferedPerSecond int64
-	// LeastServed is the region that was served least; nil where that is not known.
+	// LeastServed is the region with the lowest share of committed transactions; nil if unknown.
 	LeastServed *v1alpha1.ServedRegion
 }
 
-// endedBy returns the outcome in a result document.
+// endedBy summarizes a result document.
 func endedBy(d *result.Document) Ended {
 	e := Ended{Verdict: d.Verdict, ClientsBusy: d.ClientsBusy(), ThroughputPerSecond: d.Summary.ThroughputPerSecond,
 		OfferedPerSecond: d.Summary.OfferedPerSecond,
@@ -98,8 +98,8 @@ func endedBy(d *result.Document) Ended {
 	return e
 }
 
-// outcome judges a probe. A database that commits nothing at all, or leaves all clients of a region busy, has missed
-// its rate; a measurement that is Invalid for another reason, or has wrong answers, decides nothing.
+// outcome judges a probe. A database that commits nothing, or keeps all clients of a region busy, misses its rate. A
+// measurement that is Invalid for another reason, or has wrong answers, decides nothing.
 func (p *prober) outcome(e Ended) Outcome {
 	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond, LeastServed: e.LeastServed}
 	if e.OfferedPerSecond > 0 {
@@ -127,15 +127,15 @@ func (p *prober) outcome(e Ended) Outcome {
 	return o
 }
 
-// prober makes the runs of a search, each once.
+// prober creates the runs of a search. It creates each run once.
 type prober struct {
-	// label is the search's.
+	// label is the label of the search.
 	label string
 	spec  *v1alpha1.RateSearch
 	seed  int64
-	// rates that can be the peak, growing.
+	// rates are the candidates for the peak, in increasing order.
 	rates []int64
-	// create makes the run at a rate with a seed. It is valid because the first one was.
+	// create creates the run at a rate with a seed. The run is valid if the runs at the minimum and maximum rates are.
 	create func(rate, seed int64) (*Run, error)
 
 	mu   sync.Mutex
@@ -161,7 +161,7 @@ func (p *prober) run(rate, seed int64) (*Run, error) {
 	return r, nil
 }
 
-// ratesFrom are the rates of a search from the least on, which searches share.
+// ratesFrom returns the candidate rates from least on. Searches share the slice.
 func (x *expansion) ratesFrom(least int64) []int64 {
 	search := x.object.Spec.Search
 	if rates, ok := x.rates.Load(least); ok {
@@ -171,8 +171,8 @@ func (x *expansion) ratesFrom(least int64) []int64 {
 	return rates.([]int64)
 }
 
-// ratesBetween returns increasing rates from the least to the greatest. Each exceeds the previous rate by at most
-// percent, or by 1 if that is more.
+// ratesBetween returns increasing rates from least to greatest. Each exceeds the previous rate by at most percent, or
+// by 1 if that is more.
 func ratesBetween(least, greatest int64, percent int32) []int64 {
 	rates := []int64{least}
 	for rate := least; ; {
@@ -183,23 +183,23 @@ func ratesBetween(least, greatest int64, percent int32) []int64 {
 	}
 }
 
-// votes counts the outcomes of the probes of one rate.
+// votes counts the outcomes of a rate's probes.
 type votes struct{ keep, miss int }
 
-// bisection has the outcomes of the probes so far. Rates below low are assumed to keep, and rates from high on to miss.
-// low is the number of the highest rate that most of its probes keep, or -1. high is the number of the lowest rate that
-// most of its probes miss, or the number of rates.
+// bisection is the state of a search, given the outcomes of its probes. low is the index of the highest rate that a
+// majority of its probes kept, or -1. high is the index of the lowest rate that a majority missed, or the number of
+// rates. Rates below low are assumed to keep, rates above high to miss.
 type bisection struct {
 	of        []votes
 	low, high int
-	tied      int // a rate of which as many probes keep as miss, or -1
+	tied      int // index of a rate with equally many keeping and missing probes, or -1
 }
 
 func newBisection(rates int) *bisection {
 	return &bisection{of: make([]votes, rates), low: -1, high: rates, tied: -1}
 }
 
-// add counts a probe of a rate.
+// add counts the outcome of a probe.
 func (b *bisection) add(rate int, keeps bool) {
 	if keeps {
 		b.of[rate].keep++
@@ -219,15 +219,16 @@ func (b *bisection) add(rate int, keeps bool) {
 	}
 }
 
-// next returns the rate to probe, or -1 for none. It is a rate with as many keeping as missing probes, or else the
-// middle of the unknown rates. Otherwise it is one of the two rates around the peak, until a majority of bestOf probes
-// agrees about it.
+// next returns the index of the next rate to probe, or -1 if the search is over. A tied rate comes first, then the
+// middle of the unknown rates. Then next confirms the two rates around the peak, until each has a majority of bestOf
+// probes.
 func (b *bisection) next(bestOf int) int {
 	switch {
 	case b.tied >= 0:
 		return b.tied
 	case b.high-b.low > 1:
 		return b.low + (b.high-b.low)/2
+	// More than bestOf/2 equal votes cannot be outvoted by the remaining probes.
 	case b.low >= 0 && b.of[b.low].keep <= bestOf/2:
 		return b.low
 	case b.high < len(b.of) && b.of[b.high].miss <= bestOf/2:
@@ -236,8 +237,8 @@ func (b *bisection) next(bestOf int) int {
 	return -1
 }
 
-// advance replays the search from the outcomes of its probes, and returns its state. The first probe with an unknown
-// outcome is the next probe.
+// advance replays the search from the outcomes of its probes and returns its state. The first probe without a known
+// outcome becomes Next.
 func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 	p := s.prober
 	out := &Search{System: s.System, Values: s.Values, Label: s.Label, Reason: v1alpha1.SearchGoesOn, prober: p}
@@ -264,6 +265,8 @@ func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 			return out.end(v1alpha1.SearchProbesExhausted, "%d/s in each region is kept, and what lies above is not known after %d probes: make maxProbes larger",
 				p.rates[b.low], len(out.Probes))
 		}
+		// Each further probe of a rate has a new seed. The seed depends only on the votes, so every process creates the
+		// same run.
 		run, err := p.run(p.rates[i], p.seed+int64(b.of[i].keep+b.of[i].miss))
 		if err != nil {
 			return out.end(v1alpha1.SearchProbeUnusable, "a probe cannot be made: %v", err)
@@ -296,16 +299,16 @@ func (s *Search) fewSamples() string {
 	return ""
 }
 
-// end ends the search.
+// end sets the outcome of the search.
 func (s *Search) end(reason v1alpha1.SearchReason, format string, args ...any) *Search {
 	s.Reason, s.Message = reason, fmt.Sprintf(format, args...)
 	if reason == v1alpha1.SearchProbeUnusable {
-		s.PeakRatePerSecond = 0 // What other probes have said may be as wrong.
+		s.PeakRatePerSecond = 0 // the other probes may be just as wrong
 	}
 	return s
 }
 
-// Said lists the probes by their rates in each region, with their answers and the shares that committed.
+// Said lists the probes by their rate in each region, with their verdicts and the shares that committed.
 func (s *Search) Said() string {
 	var parts []string
 	for _, p := range s.Probes {
@@ -319,17 +322,17 @@ func (s *Search) Said() string {
 	return strings.Join(parts, ", ")
 }
 
-// percentOf writes parts per million as a percentage.
+// percentOf formats parts per million as a percentage.
 func percentOf(ppm int64) string { return FormatNumber(float64(ppm)/1e4) + "%" }
 
-// share returns the rate of a point, rounded to an integer.
+// share returns the rate of a point, rounded to an integer of at least 1.
 func share(peak int64, percent int32) int64 {
 	return max(1, int64(math.Round(float64(peak)*float64(percent)/100)))
 }
 
-// Advance returns the experiment advanced by the outcomes of the finished runs: the results of its searches, and the
-// runs of all points with a known rate. ended returns the outcome of a run, and whether it has finished, or an error if
-// it could not run.
+// Advance returns the experiment advanced by the outcomes of finished runs: the state of its searches, and the runs of
+// all points with a known rate. ended returns the outcome of a run and whether it has finished, or an error if it could
+// not run.
 func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment {
 	if len(e.Searches) == 0 {
 		return e
@@ -348,7 +351,7 @@ func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment 
 	return &out
 }
 
-// advance gives a point its runs once the peak is known.
+// advance returns the point with its runs if the peak is known, or otherwise with the reason why it has none.
 func (p *Point) advance(s *Search, repetitions int) *Point {
 	out := *p
 	out.Runs = nil
@@ -370,7 +373,7 @@ func (p *Point) advance(s *Search, repetitions int) *Point {
 	return &out
 }
 
-// With is Advance by the results of runs.
+// With is Advance with the outcomes in r.
 func (e *Experiment) With(r *Results) *Experiment {
 	return e.Advance(func(run *Run) (Ended, bool, error) {
 		o, ok := r.outcomes[run]

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// searchOf returns a search with probes that have no manifests except for their rates and seeds.
+// searchOf returns a search whose probes have no manifests except for their rates and seeds.
 func searchOf(spec v1alpha1.RateSearch, least int64) *Search {
 	p := &prober{spec: &spec, seed: 1, rates: ratesBetween(least, spec.MaxRatePerSecond, spec.TolerancePercent), made: map[[2]int64]*Run{}}
 	p.create = func(rate, seed int64) (*Run, error) {
@@ -27,7 +27,7 @@ func searchOf(spec v1alpha1.RateSearch, least int64) *Search {
 	return &Search{prober: p}
 }
 
-// database answers probes.
+// database returns the outcome of a probe.
 type database func(rate, seed int64) Ended
 
 func keeping(keeps bool) Ended {
@@ -110,7 +110,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A probe that is missed because of a region names the region and both shares.
+// The message of a probe that missed because of a region names the region and both shares.
 func TestProbeNamesTheWorstRegion(t *testing.T) {
 	p := searchOf(defaultSearch, 1000).prober
 	o := p.outcome(Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: 970, OfferedPerSecond: 1000,
@@ -126,8 +126,8 @@ func TestProbeNamesTheWorstRegion(t *testing.T) {
 	}
 }
 
-// Names of a search's runs do not depend on earlier runs, and fit a BenchmarkRun. They differ between experiments with
-// names that share a prefix.
+// The names of a search's runs do not depend on earlier runs, and are valid for a BenchmarkRun. They differ between
+// experiments whose names share a prefix.
 func TestNamesOfSearchedRuns(t *testing.T) {
 	first := strings.Repeat("ab", 32)
 	second := first[:8] + strings.Repeat("c", 56)
@@ -177,8 +177,8 @@ func TestSearchFindsWhatTheGridFinds(t *testing.T) {
 }
 
 // TestSearchToleratesNoise: rates within a tenth of the peak keep or miss at random, and each probe errs with a
-// probability of 3%. The majority of three then finds the peak within a tenth more often than single probes do, in nine
-// of ten searches.
+// probability of 3%. In nine of ten searches, the majority of three finds the peak within a tenth, more often than
+// single probes do.
 func TestSearchToleratesNoise(t *testing.T) {
 	const peak, searches = 4000, 2000
 	near := map[int32]int{}
@@ -188,7 +188,7 @@ func TestSearchToleratesNoise(t *testing.T) {
 		for seed := range uint64(searches) {
 			rng := rand.New(rand.NewPCG(seed, uint64(bestOf)))
 			s := database(func(rate, _ int64) Ended {
-				// The probability to keep falls from 1 to 0 from 10% below the peak to 10% above it.
+				// The probability to keep falls linearly from 1 at 10% below the peak to 0 at 10% above it.
 				p := min(1, max(0, (1.1*peak-float64(rate))/(0.2*peak)))
 				keeps := rng.Float64() < p
 				return keeping(keeps != (rng.Float64() < 0.03))
@@ -204,7 +204,7 @@ func TestSearchToleratesNoise(t *testing.T) {
 	}
 }
 
-// TestSearchGoesOn: any process that has the outcomes of the probes so far makes the same next probe. A rate that
+// TestSearchGoesOn: any process that knows the outcomes of the probes so far creates the same next probe. A rate that
 // alternately keeps and misses is probed at most bestOf times.
 func TestSearchGoesOn(t *testing.T) {
 	spec := defaultSearch
@@ -297,7 +297,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// A rate at which only a lower bound of an objective's percentile is known is not kept, and its probe shows the bound.
+// If only a lower bound of an objective's percentile is known, the rate is missed, and the probe shows the bound.
 func TestProbesOverLowerBounds(t *testing.T) {
 	p := searchOf(defaultSearch, 1000).prober
 	e := keeping(true)

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// size counts the points before any is made.
+// size counts the points before any point is created.
 func (x *expansion) size(_ context.Context) {
 	each := int(x.object.Spec.Repetitions)
 	what := fmt.Sprintf("%d repetitions", each)
@@ -19,7 +19,7 @@ func (x *expansion) size(_ context.Context) {
 	n := len(x.Systems) * each
 	factors := []string{fmt.Sprintf("%d databases", len(x.Systems))}
 	for _, p := range x.Parameters {
-		n *= len(p.Values) // at most 1,000 each, and checked each time: no overflow
+		n *= len(p.Values) // no overflow: each has at most 1,000 values, and n is checked in each iteration
 		factors = append(factors, fmt.Sprintf("%d values of %s", len(p.Values), p.Name))
 		if n > MaxPoints {
 			break
@@ -33,16 +33,16 @@ func (x *expansion) size(_ context.Context) {
 	x.bytes()
 }
 
-// Limits of the manifests of all points together, in bytes of JSON: of manifests that are kept, which take about five
-// bytes of memory per byte, and of manifests that are checked, a database with each run.
+// Limits for the manifests of all points together, in bytes of JSON. Kept manifests take about five bytes of memory per
+// byte. Checked manifests are a database with each run.
 const (
 	mostKeptBytes    = 24 << 20
 	mostCheckedBytes = 32 << 20
-	// mostValueBytes bounds a swept value, which is in labels and messages.
+	// mostValueBytes bounds a swept value, because labels and messages contain it.
 	mostValueBytes = 1024
 )
 
-// bytes adds up the manifests of all points before any is made.
+// bytes checks the total size of the manifests before any point is created.
 func (x *expansion) bytes() {
 	run, err := document("BenchmarkRun", x.Name, x.object.Spec.Run.Spec)
 	if err != nil {
@@ -63,6 +63,8 @@ func (x *expansion) bytes() {
 			}
 		}
 		if ofDatabase {
+			// Only parameters of the database multiply the number of distinct databases; runs on equal databases share the
+			// object.
 			databases *= len(p.Values)
 		}
 		label += len(p.Name) + most
@@ -83,8 +85,8 @@ func (x *expansion) bytes() {
 	}
 }
 
-// Runs returns the number of runs of a spec, including all runs that a search may need. It returns MaxPoints + 1 if
-// there are more than MaxPoints, and expands nothing.
+// Runs returns the number of runs of a spec, including all runs that searches may need, without expanding it. It
+// returns MaxPoints + 1 if there are more than MaxPoints.
 func Runs(spec *v1alpha1.ExperimentSpec) int {
 	each := int(spec.Repetitions)
 	if s := spec.Search; s != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// TestLargeSweeps: the size of the manifests of all points is known before any is created.
+// TestLargeSweeps: the total size of the manifests is checked before any point is created.
 func TestLargeSweeps(t *testing.T) {
 	values := func(n int) string {
 		list := make([]string, n)
@@ -49,7 +49,7 @@ func TestLargeSweeps(t *testing.T) {
 	}
 }
 
-// TestExpansionEnds: an expansion stops when its caller stops waiting, for example because the experiment was deleted.
+// TestExpansionEnds: an expansion stops when its context is done, for example because the experiment was deleted.
 func TestExpansionEnds(t *testing.T) {
 	b, err := manifest.Load(strings.NewReader(small), check.Default(nil), "-")
 	if err != nil {
@@ -62,8 +62,8 @@ func TestExpansionEnds(t *testing.T) {
 	}
 }
 
-// TestLargestDatabases: to expand an experiment on the largest databases that the API takes is no more than
-// planning them, of every engine.
+// TestLargestDatabases: for every engine, expanding an experiment on the largest databases that the API accepts costs
+// no more than planning them.
 func TestLargestDatabases(t *testing.T) {
 	var regions, links []string
 	for i := range 32 {

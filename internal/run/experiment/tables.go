@@ -25,17 +25,17 @@ type TableData struct {
 	Rows    []TableRow `json:"rows"`
 	// Missing has the reasons for empty cells.
 	Missing []string `json:"missing,omitempty"`
-	// Notes say which columns count on Invalid results.
+	// Notes name the columns that use Invalid results.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// TableRow is a system's; a cell without an answer is empty.
+// TableRow is the row of a system. A cell without a value is empty.
 type TableRow struct {
 	System string   `json:"system"`
 	Cells  []string `json:"cells"`
 }
 
-// column is a column's expression, compiled.
+// column is a compiled column expression.
 type column struct {
 	*board
 	compiled *cel.Ast
@@ -54,7 +54,7 @@ func (b *board) column(text string) (*column, error) {
 	return &column{b, compiled, program}, nil
 }
 
-// cell is the value for a system.
+// cell returns the value for a system.
 func (c *column) cell(ctx context.Context, system string) (ref.Val, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (c *column) cell(ctx context.Context, system string) (ref.Val, error) {
 	return value, cmp.Or(c.unsound, err)
 }
 
-// tables refuses tables with columns that do not compile, exceed the limits, or name something that the experiment
-// lacks.
+// tables reports tables whose columns do not compile, exceed the limits, or name something that the experiment does not
+// have.
 func (x *expansion) tables(ctx context.Context) {
 	b := dryBoard(x.Experiment)
 	b.rows = true
@@ -87,7 +87,7 @@ func (x *expansion) tables(ctx context.Context) {
 	}
 }
 
-// tryColumn compiles a column, adds up what its rows can take, and tries it for each system.
+// tryColumn compiles a column, adds the steps of all its rows to steps, and evaluates it for each system.
 func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps *uint64) error {
 	b.wrong = nil
 	c, err := b.column(text)
@@ -106,6 +106,7 @@ func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps 
 		switch {
 		case b.wrong != nil:
 			return b.wrong
+		// Other errors may depend on results, which do not exist yet.
 		case err != nil && strings.Contains(err.Error(), "index out of bounds"):
 			return err
 		}
@@ -113,7 +114,7 @@ func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps 
 	return nil
 }
 
-// Tables evaluates all tables over the results. Cells that are left when the context ends are empty.
+// Tables evaluates all tables over the results. Cells that are not evaluated before ctx is done stay empty.
 func (e *Experiment) Tables(ctx context.Context, r *Results) (out []TableData) {
 	if e.object == nil {
 		return nil
@@ -154,7 +155,7 @@ func (b *board) table(ctx context.Context, t *v1alpha1.Table) TableData {
 	return d
 }
 
-// plan returns the plan of a run of a system.
+// plan returns the plan of a run of the system.
 func (b *board) plan(system string) (*plan.Plan, error) {
 	if p := b.plans[system]; p != nil {
 		return p, nil
@@ -175,7 +176,7 @@ func (b *board) plan(system string) (*plan.Plan, error) {
 	return p, nil
 }
 
-// Lines are the titles and the rows; an empty cell is a dash.
+// Lines returns the titles and the rows, with a dash in empty cells.
 func (d *TableData) Lines() [][]string {
 	out := [][]string{append([]string{"system"}, d.Columns...)}
 	for _, row := range d.Rows {
@@ -191,7 +192,7 @@ func (d *TableData) Lines() [][]string {
 	return out
 }
 
-// write writes the table for a person.
+// write writes the table as text.
 func (d *TableData) write(w io.Writer, experiment string) {
 	fmt.Fprintf(w, "\ntable %s: %s\n", experiment, d.Heading())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -204,7 +205,7 @@ func (d *TableData) write(w io.Writer, experiment string) {
 	}
 }
 
-// Heading is the table's name and title.
+// Heading returns the table's name and title.
 func (d *TableData) Heading() string {
 	if d.Title == "" {
 		return d.Name
@@ -212,7 +213,7 @@ func (d *TableData) Heading() string {
 	return d.Name + ": " + d.Title
 }
 
-// Markdown is the table as a page has it.
+// Markdown returns the table in Markdown.
 func (d *TableData) Markdown(simulated bool) string {
 	b := &strings.Builder{}
 	if d.Title != "" {

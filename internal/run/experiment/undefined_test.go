@@ -2,7 +2,7 @@ package experiment_test
 
 import "testing"
 
-// A ratio of nothing to nothing is no number: whatever a claim makes of it has no result.
+// 0/0 is not a number: a claim that uses such a ratio has no result.
 func TestClaimsOverUndefinedRatios(t *testing.T) {
 	for _, expression := range []string{
 		"!(spread(tput('near')) > 1.1)",

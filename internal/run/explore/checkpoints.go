@@ -6,10 +6,12 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// checkpointRetry is the pause before the next attempt if a node is in the middle of an operation.
+// checkpointRetry is the pause before the next attempt if a node cannot write its state yet, because an operation is
+// incomplete.
 const checkpointRetry = 100 * time.Microsecond
 
-// writeCheckpoints has every node write its state up to ten times, while transactions are sent and a little longer.
+// writeCheckpoints has every node write its state one to ten times, at random times until a second after the last
+// transaction is sent.
 func (e *execution) writeCheckpoints() {
 	r := newRNG(e.world.seed, streamCheckpoints)
 	for n := range geo.NodeID(e.world.topology.Nodes()) {
@@ -20,8 +22,9 @@ func (e *execution) writeCheckpoints() {
 	}
 }
 
-// writeCheckpoint has a node write its state as soon as it can, or after a few attempts not at all.
+// writeCheckpoint has a node write its state as soon as it can. It gives up after the given number of attempts.
 func (e *execution) writeCheckpoint(n geo.NodeID, swap bool, attempts int) {
+	// Checkpoint returns 0 for a node that is down or in the middle of an operation.
 	if size := e.sim.Checkpoint(n, swap); size > 0 {
 		e.written++
 		e.largest = max(e.largest, size)

@@ -11,29 +11,31 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// core is the second phase of a scenario: the remaining regions must continue in time after regions are lost
-// permanently. The first phase only shows that everything is answered once all faults are over, or after minutes.
+// core is the second phase of a scenario. Regions are lost permanently, and the remaining regions must answer within
+// the promised time. The first phase only shows that everything is answered eventually, possibly minutes after the last
+// fault.
 type core struct {
-	breaks, begins, ends time.Duration // begins is 0 for a scenario without a core
-	faults               []fault       // the losses
-	links                [][]geo.Link  // that lose nothing
-	regions              []geo.Region  // that are left
-	answers              time.Duration // the protocol's bound
+	// times of the loss, and of the start and end of the second load; begins is 0 without a core
+	breaks, begins, ends time.Duration
+	faults               []fault       // the losses of regions
+	links                [][]geo.Link  // the links from breaks on, without loss and jitter
+	regions              []geo.Region  // the remaining regions
+	answers              time.Duration // the protocol's bound for answers; 0 if it promises none
 }
 
 const (
-	// coreCalm is the additional calm between the first phase and the loss of regions, on top of the first phase's own.
+	// coreCalm is the additional pause between the end of the first phase and the loss of regions.
 	coreCalm = 5 * time.Second
-	// coreLength is the time for which the clients of the core send. corePause is their minimum pause between two
-	// transactions: a light load.
+	// coreLength is the time during which clients send in the second phase. corePause is their minimum pause between two
+	// transactions, which keeps the load light.
 	coreLength = 3 * time.Second
 	corePause  = 200 * time.Millisecond
-	// coreSettles is the time after the loss at which clients start if the protocol promises nothing.
+	// coreSettles is the least time between the loss and the start of the clients.
 	coreSettles = 10 * time.Second
 )
 
-// makeCore schedules the permanent loss of up to as many regions as the database survives, counting the regions that
-// are lost before.
+// makeCore schedules the permanent loss of one or more regions, up to the number that the database survives. Regions
+// lost in the first phase count towards that number.
 func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
 	s := e.Tolerance(w.topology, w.params)
 	lost := w.lost()
@@ -48,8 +50,8 @@ func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
 		return
 	}
 	c := &w.core
-	// A link that was cut delivers again after at most the duration of the cut: messages that it has held back are not
-	// lost with a region.
+	// After a heal, a link may take as long as the cut lasted to deliver the messages that it held back. Waiting for
+	// twice the time avoids losing them with a region.
 	c.breaks = 2*max(w.calm, w.load.until) + coreCalm
 	for _, a := range may {
 		c.faults = append(c.faults, fault{at: c.breaks, kind: lose, a: a})
@@ -63,6 +65,7 @@ func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
 		}
 		row := slices.Clone(w.topology.Links[a])
 		for b := range row {
+			// With packet loss no bound on latency would hold.
 			row[b].LossPPM, row[b].Jitter = 0, 0
 		}
 		c.links = append(c.links, row)
@@ -84,8 +87,8 @@ func (c *core) describe(b *strings.Builder, t *geo.Topology) {
 	b.WriteByte('\n')
 }
 
-// beginCore lets the clients of the core send again. Transactions that are still open by then must be answered in time,
-// too.
+// beginCore lets the clients of the remaining regions send again. Transactions that are still open then must also be
+// answered within the bound, counted from now.
 func (e *execution) beginCore() {
 	for _, region := range e.core.regions {
 		cl := e.clients[region]
@@ -100,7 +103,7 @@ func (e *execution) beginCore() {
 	}
 }
 
-// judgeCore looks for transactions of the second phase that took too long.
+// judgeCore reports regions in which a transaction of the second phase took longer than the bound.
 func (e *execution) judgeCore(res *Result) {
 	for _, region := range e.core.regions {
 		cl := e.clients[region]

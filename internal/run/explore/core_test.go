@@ -14,8 +14,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/oceanvista"
 )
 
-// In these scenarios the remaining regions answered too late: a leader of geogauss proposed a departure again for every
-// report, over narrow links. Ocean Vista's bound ignored that false suspicions double the patience.
+// In these scenarios the remaining regions answered too late. A leader of geogauss proposed a departure again for every
+// report, over narrow links. Ocean Vista's bound ignored that false suspicions double the time until a node is
+// suspected.
 func TestLateAnswersOfTheCore(t *testing.T) {
 	for _, c := range []Config{{Engine: geogauss.Engine, Seed: 5}, {Engine: oceanvista.Engine, Seed: 4}} {
 		c.Hostile, c.Slow, c.Core, c.Buggify = true, true, true, true
@@ -25,9 +26,9 @@ func TestLateAnswersOfTheCore(t *testing.T) {
 	}
 }
 
-// The remaining part of a database answers within its bound when regions are lost permanently. A Calvin that waits half
-// a minute for the acknowledgements of all regions passes in scenarios without a second phase. It fails in the same
-// scenarios if they lose a region in a second phase.
+// After the permanent loss of regions, the remaining database answers within its bound. A variant of Calvin that waits
+// half a minute for the acknowledgements of all regions passes without a second phase. It fails in the same scenarios
+// if they lose a region in a second phase.
 func TestCoreAnswersInTime(t *testing.T) {
 	cored, late := 0, 0
 	for seed := range uint64(30) {
@@ -59,8 +60,8 @@ func TestCoreAnswersInTime(t *testing.T) {
 	}
 }
 
-// Protocols that promise answers in time are held to their promise: with a bound that none of them can keep, each is
-// late.
+// Protocols that promise a bound on answers are checked against it: with a bound that none of them can meet, each is
+// reported as late.
 func TestPromisesAreKept(t *testing.T) {
 	var promise []string
 	for _, e := range engines.All() {
@@ -91,8 +92,8 @@ func TestPromisesAreKept(t *testing.T) {
 	}
 }
 
-// Databases with protocols that promise no answers in time answer everything in the end; all other databases do so in
-// time. All keep their promises, and have equal copies.
+// Databases without a promised bound answer everything eventually, and all others answer within their bound. All
+// histories are correct, and all copies are equal.
 func TestCoresGoOn(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/janus"
 )
 
-// Every engine keeps its promises on bad disks: an answer that was given follows from inputs that were synced.
+// Every engine keeps its promises on bad disks: an answer never depends on inputs that are not synced.
 func TestDisks(t *testing.T) {
 	unread := 0
 	for _, e := range engines.All() {
@@ -41,8 +41,8 @@ func TestDisks(t *testing.T) {
 	}
 }
 
-// Bad disks change only their effect on nodes in a scenario. A region with an unreadable log is lost with all its
-// nodes, one of which was down.
+// In a scenario, bad disks change only their effects on nodes. A region with an unreadable log is lost with all its
+// nodes, one of which was already down.
 func TestWorldsOfBadDisks(t *testing.T) {
 	unread, torn := 0, 0
 	for seed := range uint64(300) {

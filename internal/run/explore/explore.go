@@ -24,60 +24,62 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// Config says what to run.
+// Config selects the scenario to run and its checks.
 type Config struct {
 	Engine *protocol.Engine
 	Seed   uint64
-	// Level is the required isolation level of histories; 0 is the level that the engine promises with the parameters of
-	// the scenario.
+	// Level is the isolation level that histories must satisfy. 0 stands for the level that the engine promises with the
+	// scenario's parameters.
 	Level isolation.Level
 	// Broken marks an engine of package broken.
 	Broken bool
-	// Hostile makes other, unusual scenarios of the seeds. Durations among the parameters go down to the engine's minimum.
-	// There are up to five regions and up to three times as many cuts, and two regions are lost if the protocol survives
+	// Hostile changes the scenarios of all seeds to unusual ones. Duration parameters go down to the engine's minimum,
+	// there are up to five regions and up to three times as many cuts. Two regions are lost if the protocol survives
 	// that.
 	Hostile bool
-	// OnePartition makes scenarios with one partition and one replica per region, for engines that support no others.
+	// OnePartition generates scenarios with one partition and one replica per region, for engines that support nothing
+	// else.
 	OnePartition bool
 	// Slow slows clients down: they send the same number of transactions in ten times the time, and the clients of every
 	// second region only read. Cuts are long, so that leaders change under load.
 	Slow bool
-	// Core adds a second phase to the scenarios of databases that survive the loss of regions. When the faults are over,
-	// links lose nothing any more, and regions that the database survives without are lost permanently. The clients of the
-	// remaining regions send again. Each of these transactions must be answered in time: see protocol.Tolerance.
+	// Core adds a second phase to the scenarios of databases that survive the loss of regions. After the last fault,
+	// links stop losing messages, and regions that the database survives without are lost permanently. The clients of the
+	// remaining regions then send again. Each of these transactions must be answered within the time that
+	// protocol.Tolerance promises.
 	Core bool
-	// Buggify makes replicas take rare actions, at points that the seed switches on, until the last fault is over and the
-	// last transaction sent: see package buggify. It changes nothing else about the scenario.
+	// Buggify makes replicas take rare actions at points that the seed enables (package buggify), until the last fault is
+	// over and the last transaction is sent. It changes nothing else about the scenario.
 	Buggify bool
-	// Disk makes other scenarios of the seeds. Nodes have logs wherever possible, and syncs take time. Nodes that crash
-	// lose data that is not synced, and logs become unreadable if the database survives that.
+	// Disk changes the scenarios of all seeds. Nodes have logs wherever possible, and syncs take time. Nodes that crash
+	// lose unsynced data. Logs become unreadable if the database survives that.
 	Disk bool
-	// Replace makes other scenarios of the seeds, if the engine replaces lost nodes: none has a log. Nodes lose their
-	// processes and memory, one after another or all of a region together, and empty nodes replace them. No region is lost
-	// permanently.
+	// Replace changes the scenarios of all seeds if the engine replaces lost nodes. No node has a log. Nodes lose their
+	// processes and memory, one after another or all of a region together, and empty nodes replace them. No region is
+	// lost permanently.
 	Replace bool
-	// Runs makes other scenarios of the seeds, similar to measured runs. Faults form a timeline like spec.faults of a
-	// BenchmarkRun, of every kind that simulations play, and the same injector plays them. Half of the scenarios have a
-	// run's workload, with checks of its invariants, and half an open loop.
+	// Runs changes the scenarios of all seeds to resemble measured runs. Faults form a timeline like spec.faults of a
+	// BenchmarkRun, with every kind that simulations support, and the same injector plays them. Half of the scenarios use
+	// a run's workload, with checks of its invariants, and half an open loop.
 	Runs bool
-	// Wide makes other scenarios of the seeds. Parameters have any value that the engine allows, with a uniform logarithm.
-	// Clients retry aborted transactions, and rows are more and larger. Thresholds at which replicas change their
-	// behaviour are small, and a second run with the same ids may follow.
+	// Wide changes the scenarios of all seeds. Parameters take any value that the engine allows, with a uniform
+	// logarithm. Clients retry aborted transactions, and there are more and larger rows. Thresholds at which replicas
+	// change their behavior are small, and a second run with the same ids may follow.
 	Wide bool
-	// Checkpoints makes every node write its state up to ten times. Nodes with logs start from a checkpoint after a crash,
-	// and half of the time a node continues from the state that was written. It changes nothing else about a scenario; a
-	// node restarts sooner from a shorter log.
+	// Checkpoints makes every node write its state up to ten times. After a crash, nodes with logs start from a
+	// checkpoint. Half of the time a node continues from the state that it has just written. Nothing else about a
+	// scenario changes, except that a node restarts sooner from a shorter log.
 	Checkpoints bool
-	// Invariants checks the invariants of replicas after every step, and looks at their rows: violations show there before
-	// they show in answers. It changes nothing about a scenario, and takes several times as long.
+	// Invariants checks the replicas' invariants and rows after every step, so that violations show before they reach an
+	// answer. It does not change the scenario, but takes several times as long.
 	Invariants bool
-	// MaxEvents bounds the events of a scenario; 0 is 50 million, which take less than a minute. Scenarios that pass have
-	// 2 million at most. A protocol that loops, and uses CPU time in the loop, would otherwise take hours until its
-	// patience ends.
+	// MaxEvents bounds the events of a scenario; 0 stands for 50 million, which take less than a minute. Scenarios that
+	// pass have at most 2 million. Without the bound, a protocol that loops would take hours to reach the end of
+	// patience.
 	MaxEvents uint64
 	// MaxBytes bounds the memory of the process, including concurrent scenarios; 0 is 3 GB.
 	MaxBytes uint64
-	// Trace, if not nil, gets a line for everything that happens.
+	// Trace, if not nil, is called with a line for every event.
 	Trace func(line string)
 
 	// observe, if not nil, receives all events on nodes.
@@ -93,114 +95,114 @@ type Result struct {
 	Checkpoints           bool
 	Runs, Wide            bool
 	Seed                  uint64
-	// Level is the Config's.
+	// Level is Config.Level.
 	Level isolation.Level
 	// World describes the scenario of the seed as text.
 	World string
-	// Problems are the problems found. There is none if the seed passed.
+	// Problems are the problems found; empty if the seed passed.
 	Problems []Problem
-	// Invariant is the name of the first invariant that did not hold, empty if all did.
+	// Invariant is the name of the first invariant that was violated, or empty.
 	Invariant string
-	// Anomaly is the anomaly of the history, empty if there is none; Panic is the value with which the protocol panicked.
+	// Anomaly is the anomaly of the history, or empty. Panic is the value with which the protocol panicked, or empty.
 	Anomaly history.Anomaly
 	Panic   string
-	// Premature is true if, at some time, copies differed although nothing was pending, unanswered or in flight: a driver
-	// that waits for a quiescent database would have compared them then. Only Janus promises to avoid that, so it is not a
-	// problem by itself.
+	// Premature is set if, at some time, copies differed although nothing was pending, unanswered or in flight. A driver
+	// that waits for a quiescent database would have compared the copies then. Only Janus promises to avoid that, so
+	// Premature alone is not a problem.
 	Premature bool
-	// Transactions is the number of transactions sent, Committed the number committed. Lost means that a region was lost,
-	// Restarted that nodes crashed and restarted from their logs.
+	// Transactions is the number of transactions sent, Committed the number committed. Lost is set if a region was lost,
+	// Restarted if nodes crashed and restarted from their logs.
 	Transactions, Committed int
 	Lost, Restarted         bool
-	// Torn counts the inputs that logs have lost; Unread means that a log could not be read.
+	// Torn counts the inputs that were lost from logs. Unread is set if a log could not be read.
 	Torn   int
 	Unread bool
-	// Written counts the checkpoints, and Largest is the size of a replica's largest checkpoint, in bytes.
+	// Written counts the checkpoints. Largest is the size of the largest checkpoint, in bytes.
 	Written, Largest int
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int
 	// Stragglers counts the nodes that lag permanently (protocol.Straggler).
 	Stragglers int
-	// Mended is the longest time from the coming of a new incarnation until all copies were there again, and counted.
+	// Mended is the longest time from the start of a new incarnation until the database was fully replicated again.
 	Mended time.Duration
-	// Cored means that there was a second phase, and Slowest is the latency of its slowest transaction.
+	// Cored is set if there was a second phase (Config.Core). Slowest is the latency of its slowest transaction.
 	Cored   bool
 	Slowest time.Duration
-	// Virtual is the virtual time that passed, Events how many things happened.
+	// Virtual is the virtual time that passed, Events the number of simulated events.
 	Virtual time.Duration
 	Events  uint64
-	// Marks counts the coverage marks that the scenario has hit.
+	// Marks counts the hits of coverage marks.
 	Marks coverage.Hits
 }
 
-// Problem is something that is wrong with an execution.
+// Problem is a defect that a check found in an execution.
 type Problem struct {
 	Failure Failure
-	// Text says it in a few lines.
+	// Text describes the problem in a few lines.
 	Text string
 }
 
-// Failure is a way in which executions can be wrong.
+// Failure is a kind of problem.
 type Failure string
 
 const (
-	// Unmade is a scenario that could not be made.
+	// Unmade: the scenario could not be generated.
 	Unmade Failure = "world"
-	// Violated is the first invariant that did not hold. Its consequences are reported, too.
+	// Violated: an invariant did not hold. Its consequences are reported as further problems.
 	Violated Failure = "invariant"
-	// Panicked is a protocol that panicked.
+	// Panicked: the protocol panicked.
 	Panicked Failure = "panic"
-	// Endless is a protocol that does not stop acting: at one instant, or for more than Config.MaxEvents.
+	// Endless: the protocol never stops acting, either at a single instant or beyond Config.MaxEvents.
 	Endless Failure = "endless"
-	// Bloated is a scenario that uses too much memory, alone or together with concurrent scenarios.
+	// Bloated: the process uses too much memory, for this scenario alone or together with concurrent ones.
 	Bloated Failure = "memory"
-	// Unanswered are transactions that have no answer, or that nodes have pending, long after the last fault.
+	// Unanswered: transactions have no answer, or are still pending at nodes, long after the last fault.
 	Unanswered Failure = "completion"
-	// Doubtful are transactions that were refused or have an unknown outcome although no node was lost.
+	// Doubtful: transactions were refused or have an unknown outcome although no node was lost.
 	Doubtful Failure = "outcome"
-	// Late are transactions of the second phase that took longer than the protocol promises.
+	// Late: transactions of the second phase took longer than the protocol promises.
 	Late Failure = "core"
-	// Restless is a database with rows that change although nothing is pending.
+	// Restless: rows change although nothing is pending.
 	Restless Failure = "pending"
-	// Diverged are copies that differ.
+	// Diverged: copies differ.
 	Diverged Failure = "convergence"
-	// Misclassified are committed transactions with a wrong Outcome.Class.
+	// Misclassified: committed transactions have a wrong Outcome.Class.
 	Misclassified Failure = "class"
-	// Unrecorded is a history that could not be recorded to its end.
+	// Unrecorded: the history could not be recorded completely.
 	Unrecorded Failure = "history"
-	// Misreported are figures that are not as the engine declares them: a counter that falls, or a reading that is not
-	// declared.
+	// Misreported: figures are not as the engine declares them. A counter decreased, or a reading is not declared.
 	Misreported Failure = "figures"
-	// Unsound is data of a run's workload that violates an invariant.
+	// Unsound: the data of a run's workload violates an invariant.
 	Unsound Failure = "workload"
-	// Anomalous is a history that violates the required isolation level.
+	// Anomalous: the history violates the required isolation level.
 	Anomalous Failure = "anomaly"
 )
 
-// Passed reports whether nothing is wrong.
+// Passed reports whether there are no problems.
 func (r *Result) Passed() bool { return len(r.Problems) == 0 }
 
-// Has reports whether one of the problems is of this kind.
+// Has reports whether r has a problem of kind f.
 func (r *Result) Has(f Failure) bool {
 	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Failure == f })
 }
 
-// wrong returns the most informative problem: the history's, or else the first.
+// wrong returns the kind of the most informative problem: Anomalous if present, otherwise the first.
 func (r *Result) wrong() Failure {
+	// Other problems, such as diverged copies, are usually consequences of the anomaly.
 	if r.Has(Anomalous) {
 		return Anomalous
 	}
 	return r.Problems[0].Failure
 }
 
-// Incomplete reports whether something had no end, or not in time.
+// Incomplete reports whether the execution did not finish, or answered transactions too late.
 func (r *Result) Incomplete() bool { return r.Has(Endless) || r.Has(Unanswered) || r.Has(Late) }
 
 func (r *Result) problem(f Failure, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{f, fmt.Sprintf(format, args...)})
 }
 
-// Replay is the command that runs the seed again and shows everything that happens.
+// Replay returns the command that runs the seed again and prints every event.
 func (r *Result) Replay() string { return r.command() + " --trace" }
 
 func (r *Result) command() string {
@@ -208,7 +210,7 @@ func (r *Result) command() string {
 	if r.Broken {
 		flags += " --broken"
 	}
-	if r.Hostile && !r.Broken { // faulty variants are hunted in the scenarios that suit them
+	if r.Hostile && !r.Broken { // --broken already implies the kind of scenario in which a faulty variant fails
 		flags += " --hostile"
 	}
 	if r.Slow && !r.Broken {
@@ -266,15 +268,15 @@ func indent(s string) string {
 }
 
 const (
-	// patience is the time after the last fault and the last transaction within which everything must complete. Janus's
-	// parameter recovery is up to 8 s here, and a node that recovers may fail in turn.
+	// patience is the time, after the last fault and the last transaction, within which everything must complete. Janus's
+	// parameter recovery is up to 8 s here, and a node that recovers another node's transactions may fail in turn.
 	patience = 5 * time.Minute
-	// look is the interval at which it is asked whether everything has.
+	// look is the interval between two checks whether everything has completed.
 	look = 50 * time.Millisecond
 )
 
-// Run runs the scenario of a seed and judges it. A panic of the engine is a problem like any other. An engine that
-// accepts none of the topologies that the seed draws is also a problem.
+// Run runs and judges the scenario of a seed. A panic of the engine is reported as a problem, and so is an engine that
+// accepts none of the topologies that the seed draws.
 func Run(c Config) *Result {
 	w, err := newWorld(c)
 	if err != nil {
@@ -286,14 +288,14 @@ func Run(c Config) *Result {
 	return res
 }
 
-// maxEvents bounds the events of a scenario unless the Config does.
+// maxEvents is the default of Config.MaxEvents.
 const maxEvents = 50_000_000
 
 func newResult(c Config) *Result {
 	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Wide: c.Wide, Invariants: c.Invariants, Checkpoints: c.Checkpoints, Seed: c.Seed, Level: c.Level}
 }
 
-// run runs the scenario and judges it. It also returns the execution.
+// run runs and judges the scenario. It also returns the execution.
 func (w *world) run(c Config) (res *Result, e *execution) {
 	if c.MaxEvents == 0 {
 		c.MaxEvents = maxEvents
@@ -307,15 +309,19 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	e = newExecution(c, w, &res.Marks)
 	defer func() {
 		p := recover()
+		// Copy the counters before anything else: the caller needs them even if the protocol panicked halfway.
 		res.Written, res.Largest = e.written, e.largest
 		res.Events, res.Torn, res.Replaced, res.Mended = e.sim.Events(), e.torn, e.replaced, e.mended
 		defer func() {
 			if b := e.sim.Broken(); b != nil {
 				res.Invariant = b.Name
+				// Insert the violation first. Later problems, including a panic, are usually its consequences.
 				res.Problems = slices.Insert(res.Problems, 0, Problem{Violated, "invariant: " + b.String()})
 			}
 		}()
 		switch p := p.(type) {
+		// The simulator panics with a Standstill if events at one instant never end. The protocol is at fault, but did not
+		// itself panic.
 		case nil:
 		case *sim.Standstill:
 			res.problem(Endless, "completion: %v", p)
@@ -342,38 +348,38 @@ type execution struct {
 	layout  geo.Layout
 	taps    history.Taps
 	clients []*clients
-	// restless says which rows changed although nothing was pending, unanswered or under way; empty for none.
+	// restless describes rows that changed although nothing was pending, unanswered or in flight; empty for none.
 	restless string
-	// misreported says which figure was not as declared first; nil for none.
+	// misreported is the first figure that was not as declared; nil for none.
 	misreported error
-	// submitted are the transactions that were sent, in the order of time, and answers what became of them.
+	// submitted are the transactions that were sent, ordered by time; answers maps their IDs to their answers.
 	submitted []call
 	answers   map[txn.ID]answer
-	// verdict is the history's; nil where it was not judged.
+	// verdict is the verdict on the history; nil if the history was not judged.
 	verdict *history.Verdict
-	// pending is the number of pending transactions when patience ended, or everything was complete. An idle group may
-	// elect a leader later, which has to find out the state of all members.
+	// pending is the number of pending transactions when patience ended or everything was complete. It is stored, because
+	// an idle group may later elect a leader, which has pending work until it has learned the state of all members.
 	pending int
 	// injector plays the timeline; nil for none.
 	injector *simulated.Injector
-	// torn counts the inputs that logs have lost.
+	// torn counts the inputs that were lost from logs.
 	torn int
 	// written and largest are defined as in Result.
 	written, largest int
 	// replaced counts the nodes that were lost and replaced.
 	replaced int
-	// away counts the replaced nodes without their next incarnations yet.
+	// away counts lost nodes whose next incarnation has not started yet.
 	away int
 	// mended is defined as in Result.
 	mended time.Duration
-	// marks counts marks for Result, and say reports the start of a fault to Config.Trace.
+	// marks counts coverage marks for Result. say reports the start of a fault to Config.Trace.
 	marks *coverage.Hits
 	say   func(fault)
-	// nextLosses are the nodes that may be lost as soon as all copies are there again, if any; lossChance says for how
-	// long.
+	// nextLosses are the nodes that may be lost as soon as all copies exist again; empty for none. lossRNG draws the time
+	// until their next incarnations.
 	nextLosses []nextLoss
 	lossRNG    *rand.Rand
-	// second says that the second run has begun.
+	// second is set once the second run has started.
 	second bool
 }
 
@@ -462,12 +468,12 @@ func (e *execution) inject(f fault) {
 	}
 }
 
-// run lets time pass until everything is complete, at most to the end of patience or of events.
+// run advances virtual time until everything is complete, at most to the end of patience or of the event budget.
 func (e *execution) run(c Config, res *Result) {
-	// Overlapping cuts of a link heal with the first heal: after the last, none is left.
+	// Overlapping cuts of a link end with the first heal, so no link is cut after the last heal.
 	calm := max(e.calm, e.load.until, e.core.ends, e.lastCall())
-	mark := uint64(0)     // events at which the memory is to be looked at
-	differed := uint64(0) // events at which copies differed: none happened since, so they still do
+	mark := uint64(0)     // event count at which memory is checked next
+	differed := uint64(0) // event count at which copies differed; while it is unchanged they still do
 	patient := calm + e.patience(c.Engine)
 	for e.sim.Now() < patient && e.sim.Events() < c.MaxEvents {
 		if e.sim.Events() >= mark {
@@ -482,14 +488,16 @@ func (e *execution) run(c Config, res *Result) {
 			continue
 		}
 		if e.stragglers() > 0 {
-			// Nothing is promised: see judgeCompletion.
+			// The engine promises no completion with stragglers, so do not wait for it: see judgeCompletion.
 			patient = min(patient, calm+e.patience(c.Engine)/10)
 		}
+		// Comparing copies is expensive. Without an event since the last comparison, its result cannot have changed.
 		if e.open() == 0 && e.quiet() && differed != e.sim.Events() {
 			if e.converged().Passed {
 				break
 			}
 			differed = e.sim.Events()
+			// Copies may differ while messages are in flight. Only a difference without any is premature.
 			res.Premature = res.Premature || !e.sim.Underway(e.sim.Now()+1)
 		}
 		e.sim.Run(e.sim.Now() + look)
@@ -500,26 +508,28 @@ func (e *execution) run(c Config, res *Result) {
 	}
 }
 
-// watch records whether the rows of a quiescent database change. Messages in flight when it became quiescent are
-// pending at no node. So watch waits for them and for all that follows from them, as drivers do: a call that a lost
-// node has sent may still be executed, and shipped.
+// watch records whether the rows of a quiescent database change. First it waits for messages that were in flight, and
+// for everything that they cause, because such messages are not pending at any node. For example, a call from a lost
+// node may still be executed and replicated. Drivers wait in the same way.
 func (e *execution) watch(c Config) {
 	patient := e.sim.Now() + e.patience(c.Engine)
 	ends := func() bool { return e.sim.Now() >= patient || e.sim.Events() >= c.MaxEvents }
 	for followed := true; followed && !ends(); {
+		// Add 1 to include messages sent at this very instant: Underway counts only earlier ones.
 		quiet, operations := e.sim.Now()+1, e.sim.Operations()
 		for (e.sim.Underway(quiet) || !e.quiet()) && !ends() {
 			e.sim.Run(e.sim.Now() + look)
 		}
+		// Storage operations during the wait may have caused further messages, so wait for those, too.
 		followed = e.sim.Operations() != operations
 	}
 	e.restless = simload.Restless(e.sim, e.topology)
 }
 
-// quiet reports whether all nodes that will live do, and have nothing pending.
+// quiet reports whether all nodes that will still start have started, the timeline is over, and nothing is pending.
 func (e *execution) quiet() bool { return e.away == 0 && e.played() && e.unfinished() == 0 }
 
-// unfinished sums up the pending work of the nodes that do not lag permanently.
+// unfinished returns the amount of pending work, without nodes that lag permanently.
 func (e *execution) unfinished() int {
 	sum := e.sim.Pending()
 	for n := range geo.NodeID(e.topology.Nodes()) {
@@ -530,8 +540,9 @@ func (e *execution) unfinished() int {
 	return sum
 }
 
-// lags reports whether a node lags permanently in a scenario with small amounts (wide.shrink). With the usual amounts
-// no scenario lasts long enough for that. There such a node is a failure, because it never finishes.
+// lags reports whether a node lags permanently in a scenario with small thresholds (wide.shrink). With the usual
+// thresholds no scenario is long enough to reach that state. There, a lagging node counts as a failure, because it
+// never finishes.
 func (e *execution) lags(n geo.NodeID) bool { return e.wide.shrink > 0 && e.sim.Node(n).Lags }
 
 // stragglers counts the nodes that lag permanently.
@@ -544,7 +555,7 @@ func (e *execution) stragglers() (count int) {
 	return count
 }
 
-// open counts the transactions without an answer, and the transactions of scripts that are not sent yet.
+// open counts the transactions without an answer, plus the scripted transactions that have not been sent.
 func (e *execution) open() (n int) {
 	for _, c := range e.clients {
 		n += c.open
@@ -555,14 +566,14 @@ func (e *execution) open() (n int) {
 	return n
 }
 
-// converged checks that the living nodes' copies are equal.
+// converged checks that the copies of all live nodes are equal, except nodes that lag permanently.
 func (e *execution) converged() workload.Check {
 	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []store.ShardSums {
 		return audit.Digests(n, &e.layout, e.sim.Store(n), !e.wide.plain)
 	}))
 }
 
-// audits sums up the data of the living nodes and omits all others.
+// audits applies of to every live node that keeps up, and records a reason for each omitted node.
 func (e *execution) audits(of func(geo.NodeID) []store.ShardSums) (a audit.Audits) {
 	a.Out = make([]string, e.topology.Nodes())
 	for n := range geo.NodeID(e.topology.Nodes()) {
@@ -580,10 +591,11 @@ func (e *execution) audits(of func(geo.NodeID) []store.ShardSums) (a audit.Audit
 	return a
 }
 
-// judge looks for problems in the execution.
+// judge checks the execution and adds the problems that it finds to res.
 func (e *execution) judge(c Config, res *Result) {
 	e.countReplaced()
 	res.Stragglers = e.stragglers()
+	// The execution was cut short for lack of memory. It proves nothing about the protocol.
 	if res.Has(Bloated) {
 		return
 	}
@@ -609,9 +621,11 @@ func (e *execution) judge(c Config, res *Result) {
 	if n, example := e.taps.Misclassified(); n > 0 {
 		res.problem(Misclassified, "class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
 	}
+	// While a straggler's pending work is incomplete, other copies may differ as well; nothing is promised then.
 	if check := e.converged(); !check.Passed && (res.Stragglers == 0 || e.complete()) {
 		res.problem(Diverged, "convergence: %s%s", check.Message, e.difference())
 	}
+	// The history may be wrong by design here, unless the caller demands a level.
 	if e.loses(c.Engine) && c.Level == 0 {
 		return
 	}
@@ -626,11 +640,13 @@ func (e *execution) judge(c Config, res *Result) {
 	}
 }
 
-// complete reports whether the nodes that keep up have nothing pending, and every transaction is answered.
+// complete reports whether every transaction is answered, and no node had pending work when the run ended. Nodes that
+// lag permanently do not count.
 func (e *execution) complete() bool { return e.pending == 0 && e.open() == 0 }
 
 // judgeCompletion looks for missing and late answers. Engines promise answers after the loss of nodes and regions, but
-// not with nodes that lag permanently. With such nodes only histories are judged, and copies once all is complete.
+// not if a node lags permanently. With such nodes judge skips this check, and compares copies only if everything
+// completed.
 func (e *execution) judgeCompletion(c Config, res *Result) {
 	if e.pending > 0 {
 		res.problem(Unanswered, "completion: the nodes still have %d transactions pending", e.pending)
@@ -643,6 +659,7 @@ func (e *execution) judgeCompletion(c Config, res *Result) {
 				"the last fault and the last transaction", cl.open, e.topology.Regions[r], e.patience(c.Engine))
 		}
 	}
+	// Any loss of a node may lose calls in flight, so refused and unknown outcomes are legitimate then.
 	if doubtful > 0 && !res.Lost && !res.Restarted && e.replaced == 0 && !e.loses(c.Engine) {
 		res.problem(Doubtful, "completion: %d transactions were refused or ended with an unknown outcome, "+
 			"although no node was lost", doubtful)
@@ -654,7 +671,7 @@ func (e *execution) judgeCompletion(c Config, res *Result) {
 	}
 }
 
-// difference shows the first rows that two copies disagree on.
+// difference returns a text with the first row on which two copies disagree, or an empty text.
 func (e *execution) difference() string {
 	first := map[int]geo.NodeID{}
 	name := e.taps.History.KeyName

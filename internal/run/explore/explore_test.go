@@ -21,8 +21,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/janus"
 )
 
-// seedsOfEngines is the number of seeds of each engine that are explored, and again in hostile scenarios. make soak
-// runs thousands.
+// seedsOfEngines is the number of seeds that are explored for each engine, once in normal and once in hostile
+// scenarios. make soak runs thousands.
 const seedsOfEngines = 50
 
 // Every engine keeps its promises with these seeds.
@@ -44,7 +44,7 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// Seeds that once failed keep passing.
+// Seeds that once failed pass.
 func TestSeedsThatFailed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		engine  string
@@ -150,9 +150,8 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// Janus is quiescent only when its copies are equal: a node that knows a decision that other nodes may lack has pending
-// work. In the scenarios of the last three seeds a node restarts after a long time, in which its peers have stopped
-// waiting for it.
+// Janus is quiescent only when its copies are equal: a node that knows a decision that others may lack has pending
+// work. In the scenarios of the last three seeds a node restarts so late that its peers no longer wait for it.
 func TestQuietCopiesAreEqual(t *testing.T) {
 	equal := func(r *Result) {
 		if r.Premature {
@@ -165,9 +164,9 @@ func TestQuietCopiesAreEqual(t *testing.T) {
 	}
 }
 
-// In these scenarios of Janus a region is lost when some nodes know its decisions and others do not, and a coordinator
-// may be silent for 8 s. A node that takes over an instance and learns the decision sends it to all other nodes. So not
-// every node has to take over in turn.
+// In these scenarios of Janus a region is lost when only some nodes know its decisions, and a coordinator may be silent
+// for 8 s. A node that takes over an instance sends the decision that it learns to all other nodes, so that they need
+// not take over in turn.
 func TestRecoveryTakesOneTurn(t *testing.T) {
 	for _, seed := range []uint64{16923, 18293} {
 		r := Run(Config{Engine: janus.Engine, Seed: seed})
@@ -190,8 +189,8 @@ func worldOf(t *testing.T, c Config) *world {
 	return w
 }
 
-// A group soon elects a leader in a network in which lost packets cause delays above its election timeout: in this
-// scenario the timeout is a tenth of the delay. With timeouts that did not grow it took four minutes.
+// A group soon elects a leader although lost packets cause delays above its election timeout, which is a tenth of the
+// delay here. With timeouts that did not grow it took four minutes.
 func TestElectionsEnd(t *testing.T) {
 	e, _ := engines.Lookup("geogauss")
 	if r := Run(Config{Engine: e, Seed: 1123, Hostile: true}); !r.Passed() || r.Virtual > 20*time.Second {
@@ -199,8 +198,8 @@ func TestElectionsEnd(t *testing.T) {
 	}
 }
 
-// Topologies and parameters that an engine refuses are drawn again, from the seed alone; accepted draws stay unchanged.
-// An engine that refuses everything fails the seed.
+// Topologies and parameters that an engine refuses are drawn again, depending on the seed alone; accepted draws stay
+// unchanged. An engine that refuses everything fails the seed.
 func TestRefusedTopologies(t *testing.T) {
 	picky := *broken.ReadCommitted
 	for name, refuse := range map[string]func(*geo.Topology) bool{
@@ -247,7 +246,7 @@ func TestRefusedTopologies(t *testing.T) {
 	}
 }
 
-// An engine that leaves the class of transactions out, where their footprints are hints, is caught.
+// The explorer catches an engine that omits the class of transactions whose footprints are hints.
 func TestClassesAreChecked(t *testing.T) {
 	e := *calvin.Engine
 	e.New = func(c protocol.Config) protocol.Replica {
@@ -268,8 +267,8 @@ func TestClassesAreChecked(t *testing.T) {
 	}
 }
 
-// A database that writes rows after it has answered, and does not count them as pending, is caught; a database that
-// counts them is not.
+// The explorer catches a database that writes rows after it has answered and does not count them as pending. It accepts
+// a database that counts them.
 func TestQuietDatabasesAreStill(t *testing.T) {
 	alone := uint64(1) // the first seed with a scenario of one node, so that no copies differ
 	for worldOf(t, Config{Engine: broken.NearbyReads, Seed: alone, OnePartition: true}).topology.Nodes() > 1 {
@@ -342,23 +341,23 @@ func losesSome(t *testing.T, c Config, worlds uint64) bool {
 	return false
 }
 
-// leastHunted is the number of scenarios in which each faulty variant is tested.
+// leastHunted is the minimum number of scenarios in which each faulty variant is tested.
 const leastHunted = 4
 
-// passed is the seed after which the hunt for a faulty variant starts, for variants that fail in few scenarios: one of
-// the next dozen seeds catches it. The hunt for all other variants starts from seed 1.
+// passed has the seed after which the hunt starts, for variants that fail in few scenarios. One of the next dozen seeds
+// catches each of them. For all other variants the hunt starts with seed 1.
 var passed = map[string]uint64{
 	"coco-applied-on-arrival": 28, "coco-committed-in-one-region": 28, "coco-rows-only": 28, "coco-undrained": 28,
 	"minerva-cut-without-proof": 12, "oceanvista-late-s-phase": 8, "oceanvista-visible-before-stable": 109, "primary-early-handover": 100, "sdur-certified-one-way": 58,
 	"sdur-completed-at-first-vote": 12, "snapshot": 12, "spanner-released-at-prepare": 8, "spanner-stale-lease": 88,
 }
 
-// Faulty variants are caught, for their own fault and no others. docs/correctness.md has the table, and geobench
-// explore --broken prints it, of 50 scenarios or more each; here the hunt ends soon after the first catch.
+// Each faulty variant is caught, with symptoms of its own fault only. docs/correctness.md has the table, and geobench
+// explore --broken prints it, from at least 50 scenarios per variant. Here the hunt stops soon after the first catch.
 func TestBrokenEnginesAreCaught(t *testing.T) {
 	for name, tc := range map[string]struct {
 		within int      // the number of seeds, including skipped seeds
-		wrong  []string // the problems that there may be, the first of which must be found
+		wrong  []string // the allowed problems; the first must be found
 	}{
 		"read-committed":                 {20, []string{"not strict-serializable (the history is read-committed): lost-update", "convergence", "not strict-serializable"}},
 		"snapshot":                       {30, []string{"not strict-serializable (the history is strong-snapshot-isolation)", "convergence", "not strict-serializable"}},
@@ -400,7 +399,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"sdur-leaps-over-reads":          {50, []string{"not serializable", "panic: store: version"}},
 		"sdur-leaps-over-writes":         {50, []string{"not "}},
 		"sdur-newest-cut":                {50, []string{"not serializable"}},
-		// Stores refuse versions that come in the wrong order.
+		// Stores refuse versions that arrive out of order.
 		"sdur-certified-one-way":          {100, []string{"not ", "panic: store: version"}},
 		"sdur-completed-at-first-vote":    {50, []string{"not ", "panic: store: version"}},
 		"sdur-forgets-pending":            {50, []string{"not ", "panic: store: version", "convergence", "completion"}},
@@ -416,7 +415,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"sunstorm-unvalidated":            {20, []string{"not "}},
 		"sunstorm-rows-only":              {50, []string{"not "}},
 		"sunstorm-nobody-dies":            {20, []string{"completion"}},
-		// A server that issues functors again which were written answers their clients twice.
+		// A server that issues already written functors again answers their clients twice.
 		"oceanvista-late-writes":           {20, []string{"convergence", "not ", "pending", "history", "panic: sim: node"}},
 		"oceanvista-evaluated-on-arrival":  {20, []string{"convergence", "not ", "pending", "history", "panic: sim: node"}},
 		"oceanvista-forgotten-functors":    {20, []string{"convergence", "not ", "completion", "pending", "history", "panic: sim: node"}},
@@ -453,7 +452,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 	}
 }
 
-// The test above hunts all faulty variants, and no manifest can name one.
+// The test above covers all faulty variants, and no manifest can select one.
 func TestBrokenEnginesCannotBeChosen(t *testing.T) {
 	if n := len(broken.All()); n != 60 {
 		t.Errorf("there are %d broken databases", n)
@@ -478,7 +477,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	}
 }
 
-// An engine that loops fails its seed as an unresponsive engine, quickly, whether CPU time passes or none.
+// An engine that loops fails its seed as endless, quickly, whether or not the loop uses simulated CPU time.
 func TestEndlessCirclesAreFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed uint64
@@ -506,7 +505,7 @@ type circling struct {
 func (c circling) Submit(*txn.Transaction) { c.Fire(protocol.Timer{}) }
 func (c circling) Fire(t protocol.Timer)   { c.env.After(0, t) }
 
-// A promise that is weaker than the default is replayed with the same promise.
+// The replay command of a level that is weaker than the default includes that level.
 func TestReplaySaysTheLevel(t *testing.T) {
 	r := Run(Config{Engine: broken.Snapshot, Broken: true, Seed: 2, OnePartition: true, Level: isolation.SnapshotIsolation})
 	if want := "geobench explore --broken --engine snapshot --seed 2 --level snapshot-isolation --trace"; r.Replay() != want {
@@ -544,7 +543,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// Hostile scenarios have five regions, of which two are lost, more cuts, and durations from the engine's minimum.
+// Hostile scenarios have up to five regions, two lost regions, more cuts, and durations down to the engine's minimum.
 func TestHostileWorlds(t *testing.T) {
 	recovery, patience := map[string]int{}, map[string]int{}
 	seen := map[string]int{}
@@ -590,10 +589,10 @@ func TestHostileWorlds(t *testing.T) {
 	}
 }
 
-// Seeds make scenarios of all kinds, the same for all engines except for the engines' decisions.
+// Seeds give scenarios of all kinds. Apart from the engine's decisions, they are the same for all engines.
 func TestWorlds(t *testing.T) {
 	all := engines.All()
-	// The engines are compared with an engine that accepts the first draw.
+	// The first of the engines accepts the first draw; all others are compared with it.
 	slices.SortStableFunc(all, func(a, b *protocol.Engine) int {
 		draws := func(e *protocol.Engine) int {
 			if e.CheckTopology != nil || e.Loses != nil {

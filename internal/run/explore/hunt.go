@@ -14,24 +14,25 @@ import (
 // Catch describes how a faulty variant was detected.
 type Catch struct {
 	broken.Database
-	// Seeds were run, Caught of them failed.
+	// Seeds is the number of seeds that ran, Caught the number that failed.
 	Seeds, Caught int
-	// First is the first result with a wrong history or wrong copies, or that did not complete; nil if there is none.
+	// First is the first failing result; nil if there is none.
 	First *Result
-	// Anomalous is the first result with a wrong history; nil if there is none.
+	// Anomalous is the first result whose history has an anomaly; nil if there is none.
 	Anomalous *Result
-	// Anomalies counts the failing seeds by the anomaly of their history. Diverged counts the seeds with copies that
-	// differ, Incomplete the seeds in which some work never finished.
+	// Anomalies counts the seeds by the anomaly of their history. Diverged counts the seeds with copies that differ.
+	// Incomplete counts the seeds that did not finish, or answered too late.
 	Anomalies            map[history.Anomaly]int
 	Diverged, Incomplete int
 }
 
-// ConfigOf returns the configuration of the scenarios in which a variant's fault shows.
+// ConfigOf returns the configuration of scenarios in which the variant fails.
 func ConfigOf(d broken.Database) Config {
 	return Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Core: d.Core}
 }
 
-// Hunt runs seeds of a faulty variant, in scenarios of ConfigOf.
+// Hunt runs seeds of a faulty variant in the scenarios that worlds configures (see ConfigOf). It calls each, if not
+// nil, with every result.
 func Hunt(ctx context.Context, d broken.Database, worlds Config, seeds Seeds, each func(*Result)) Catch {
 	c := Catch{Database: d, Anomalies: map[history.Anomaly]int{}}
 	Soak(ctx, worlds, seeds, func(r *Result) {
@@ -61,7 +62,7 @@ func Hunt(ctx context.Context, d broken.Database, worlds Config, seeds Seeds, ea
 	return c
 }
 
-// String describes in a few lines the fault of the database, the number of seeds until it was found, and its symptoms.
+// String describes the fault of the variant, the seed that first caught it, and the symptoms, in a few lines.
 func (c *Catch) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", c.Name, c.Mistake)

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/primary"
 )
 
-// Every engine's replicas can be checked.
+// Every engine's replicas have invariants to check.
 func TestEveryEngineIsChecked(t *testing.T) {
 	for _, e := range engines.All() {
 		c := Config{Engine: e, Seed: 1, Invariants: true}
@@ -25,7 +25,7 @@ func TestEveryEngineIsChecked(t *testing.T) {
 	}
 }
 
-// A scenario is the same with and without checks of its invariants.
+// Checking invariants does not change a scenario.
 func TestChecksChangeNothing(t *testing.T) {
 	for _, e := range engines.All() {
 		c := Config{Engine: e, Seed: 7, Invariants: true}
@@ -41,7 +41,7 @@ func TestChecksChangeNothing(t *testing.T) {
 	}
 }
 
-// shy is a primary with replicas that break an invariant: each reports a different number where all must agree.
+// shy is a primary whose replicas break an invariant: each reports a different number where all must agree.
 type shy struct {
 	*primary.Replica
 	self uint64
@@ -51,7 +51,7 @@ func (s shy) Check(c *invariant.Checker) { c.Agree(lie, "the number of everybody
 
 var lie = invariant.New("test.everybody-is-one", "all nodes have the same number")
 
-// An invariant that does not hold is the first problem of a result, and names engine, node, time, invariant and values.
+// A violated invariant is the first problem of a result, and its text has the engine, node, time, invariant and values.
 func TestBrokenInvariantIsTold(t *testing.T) {
 	e := primary.Engine.Variant("shy", func(c protocol.Config) protocol.Replica {
 		return shy{primary.Engine.New(c).(*primary.Replica), uint64(c.Self)}
@@ -74,7 +74,7 @@ func TestBrokenInvariantIsTold(t *testing.T) {
 	}
 }
 
-// Faulty variants break invariants if their fault shows in a copy or a counter, and no history has to be explained.
+// Faulty variants break invariants if their fault shows in a copy or a counter, without any history check.
 func TestBrokenDatabasesBreakInvariants(t *testing.T) {
 	all := broken.All()
 	for name, tc := range map[string]struct {
@@ -102,7 +102,7 @@ func TestBrokenDatabasesBreakInvariants(t *testing.T) {
 	}
 }
 
-// The table of the docs has every invariant of the program, in order, and no other.
+// The table in the docs has exactly the program's invariants, in the same order.
 func TestInvariantsAreInTheDocs(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/correctness.md")
 	if err != nil {

@@ -17,33 +17,33 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// load describes the clients of every region.
+// load describes the clients of each region.
 type load struct {
 	bank bool // SmallBank, else key-value
-	// groups means that key-value transactions also use rows of groups, and rows with keys that they read from other rows.
+	// groups is set if key-value transactions also use rows of groups, and rows whose keys they read from other rows.
 	groups bool
-	// appends means that some of these insert a row after the last row of a group, which was empty at first. If validation
-	// covers only the rows that a scan returned, the scan shows as write skew.
+	// appends is set if some of them insert a row after the last row of an initially empty group. An engine that
+	// validates only the rows that a scan returned then shows write skew.
 	appends bool
-	// pairs says that most transactions on groups write in two, or scan two.
+	// pairs is set if most transactions on groups write to two groups, or scan two.
 	pairs bool
-	// readers says that the clients of every second region read a row or a customer at a time, and do nothing else.
+	// readers is set if the clients of every second region only read, one row or customer at a time.
 	readers bool
 	// rows is the number of rows, or of customers.
 	rows    int
 	clients int // per region
 	think   time.Duration
-	until   time.Duration // nothing is sent from then on
-	// run is a run's workload; nil for the explorer's own.
+	until   time.Duration // clients stop sending at this time
+	// run is the workload of a run; nil for the explorer's transactions.
 	run workload.Workload
-	// every is the mean time between two transactions of a region in an open loop; 0 for clients that wait and think.
+	// every is the mean time between two transactions of a region in an open loop; 0 for a closed loop.
 	every time.Duration
 }
 
-// maxSent bounds the transactions of a client, so that a fast network does not make a long history.
+// maxSent bounds the transactions of a client, so that the history stays short even on a fast network.
 const maxSent = 60
 
-// slowness is the factor by which clients of slow scenarios send for longer.
+// slowness is the factor by which slow scenarios prolong the sending phase.
 const slowness = 10
 
 func newLoad(r *rand.Rand, scale time.Duration) load {
@@ -62,7 +62,7 @@ func (l *load) String() string {
 	return fmt.Sprintf("%d clients per region, which think for %v, run %s", l.clients, l.think, l.what())
 }
 
-// what says what transactions do.
+// what describes the transactions.
 func (l *load) what() string {
 	if l.run != nil {
 		return "the workload " + l.run.Name()
@@ -80,12 +80,14 @@ func (l *load) what() string {
 	return what
 }
 
-// clientOf returns the client of its region that sent a transaction.
+// clientOf returns the number of the client, within its region, that sent a transaction.
 func (l *load) clientOf(id txn.ID) uint32 {
+	// Inverts the numbering in Fire: the low 40 bits are sent*clients + client + 1.
 	return uint32((uint64(id)&(1<<40-1) - 1) % uint64(l.clients))
 }
 
-// procedures are the procedures of both workloads, which use the same numbers, with their traced forms.
+// bankProcedures are SmallBank's procedures with their traced forms; bankNumbers maps their names to numbers. The
+// key-value procedures use the same numbers, so a scenario registers only one of the two sets.
 var (
 	bankProcedures = txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)
 	bankNumbers    = func() map[string]txn.ProcID {
@@ -148,7 +150,7 @@ func (l *load) fill(layout geo.Layout, s *sim.Sim) {
 	})
 }
 
-// next makes a random transaction.
+// next returns a random transaction.
 func (l *load) next(r *rand.Rand, id txn.ID) *txn.Transaction {
 	t := &txn.Transaction{ID: id, Proc: 1}
 	reads := l.readers && id.Stream()%2 == 0
@@ -165,7 +167,8 @@ func (l *load) next(r *rand.Rand, id txn.ID) *txn.Transaction {
 	return t
 }
 
-// nextBank returns one of SmallBank's transactions, each with the same probability.
+// nextBank returns the procedure and arguments of a random SmallBank transaction. Most of the procedures are equally
+// likely.
 func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 	a, b := uint64(r.IntN(l.rows)), uint64(r.IntN(l.rows))
 	two := bankArgs(a, b)
@@ -182,23 +185,24 @@ func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 	case 8, 9:
 		return bankNumbers["transactSavings"], amount()
 	}
+	// A customer cannot amalgamate accounts with itself.
 	if a == b {
 		return bankNumbers["balance"], two
 	}
 	return bankNumbers["amalgamate"], two
 }
 
-// The groups of a scenario, and the rows of each.
+// groupsOf is the number of groups of a scenario, groupRows the number of rows in each.
 const (
 	groupsOf  = 4
 	groupRows = 6
-	// appended groups are empty at first.
+	// appended is the number of further groups, which are empty at first.
 	appended = 2
 )
 
-// nextGroups returns a call of simload's procedure on groups. It inserts, deletes and changes rows, and scans a part of
-// a group, its first or its last row, alone or together with other rows. It also uses rows with keys that depend on
-// earlier reads.
+// nextGroups returns a call of simload's procedure on groups. It inserts, deletes and changes rows. It scans a part of
+// a group, or its first or last row, alone or together with other rows. It also uses rows whose keys depend on earlier
+// reads.
 func (l *load) nextGroups(r *rand.Rand) string {
 	if l.pairs && r.IntN(4) > 0 {
 		return l.nextPairs(r)
@@ -233,7 +237,7 @@ func (l *load) nextGroups(r *rand.Rand) string {
 	}
 }
 
-// nextRows is a call of simload's procedure: reads, transfers, blind writes, deletions, aborts and failures.
+// nextRows returns a call of simload's procedure: reads, transfers, blind writes, deletions, aborts or failures.
 func (l *load) nextRows(r *rand.Rand) string {
 	if l.groups && r.IntN(3) > 0 {
 		return l.nextGroups(r)
@@ -261,35 +265,36 @@ func (l *load) nextRows(r *rand.Rand) string {
 	}
 }
 
-// clients are the clients of one region: each sends, waits for the answer, thinks, and continues. Clients with a script
-// send its transactions at its times, or when they have the previous answer, if that is later.
+// clients are the clients of one region. Each client sends a transaction, waits for the answer, thinks, and repeats.
+// Clients with a script send its transactions at the scripted times, or after the previous answer if that is later.
 type clients struct {
 	*execution
 	region geo.Region
 	env    protocol.ClientEnv
 	rng    *rand.Rand
 	stream uint32
-	script [][]call // by client, the remaining calls; nil for clients that draw
-	// generator makes the transactions of a run's workload.
+	script [][]call // by client, the remaining calls; nil if clients draw their transactions
+	// generator generates the transactions of a run's workload; nil without one.
 	generator workload.Generator
 	sent      []uint64 // by client
-	waits     []bool   // by client, for an answer
-	// tries are, by client, the transactions that it may send again.
+	waits     []bool   // by client, set while it waits for an answer
+	// tries holds, by client, the last transaction, which the client may retry.
 	tries []*txn.Transaction
 	open  int
-	// outcomes counts by status.
+	// outcomes counts answers by status.
 	outcomes [txn.Unknown + 1]int
-	// last says that the second phase has begun, until when, and since when each client waits in it.
+	// last is the time until which clients send in the second phase; 0 before that phase. asked is, by client, the time
+	// at which it sent its transaction in that phase.
 	last  time.Duration
 	asked []time.Duration
 	// slowest is the latency of the slowest transaction of the second phase.
 	slowest time.Duration
 }
 
-// arrival is the timer of an open loop; the timers of clients are their numbers.
+// arrival is the timer of an open loop. The timers of clients are the clients' numbers.
 const arrival = 1 << 63
 
-// Start implements protocol.Client: clients begin over 10 ms.
+// Start implements protocol.Client. Clients start at random times within 10 ms.
 func (c *clients) Start() {
 	if c.load.every > 0 && c.script == nil {
 		c.arrive()
@@ -300,7 +305,8 @@ func (c *clients) Start() {
 	}
 }
 
-// pause lets a client wait before it sends again: as long as its script says, or else as given.
+// pause schedules the next transaction of client i: at the time that its script states, or after the drawn pause if it
+// has no script.
 func (c *clients) pause(i int, drawn time.Duration) {
 	if c.script == nil {
 		c.env.After(drawn, protocol.Timer{Arg: uint64(i)})
@@ -309,19 +315,20 @@ func (c *clients) pause(i int, drawn time.Duration) {
 	}
 }
 
-// arrive asks for the next transaction of an open loop.
+// arrive schedules the next arrival of an open loop.
 func (c *clients) arrive() {
 	c.env.After(time.Duration(c.rng.ExpFloat64()*float64(c.load.every)), protocol.Timer{Arg: arrival})
 }
 
-// Fire implements protocol.Client. A client has finished thinking, or in an open loop a transaction is due. It is sent
-// by a client that waits for no answer, if there is one.
+// Fire implements protocol.Client. Either a client has finished thinking, or a transaction of an open loop arrives. A
+// client without an outstanding request sends an arriving transaction; without such a client it is dropped.
 func (c *clients) Fire(t protocol.Timer) {
 	i := t.Arg
 	if i == arrival {
 		if c.env.Now() >= c.load.until {
 			return
 		}
+		// Schedule the next arrival before sending: arrivals of an open loop do not depend on answers.
 		c.arrive()
 		free := slices.Index(c.waits, false)
 		if free < 0 {
@@ -332,15 +339,18 @@ func (c *clients) Fire(t protocol.Timer) {
 	switch {
 	case c.last > 0 && (c.script != nil || c.env.Now() < c.last):
 		c.asked[i] = c.env.Now()
+	// A script ends with its last call, so no time or count limits it.
 	case c.script != nil:
 	case c.last > 0, c.env.Now() >= c.load.until, c.sent[i] == maxSent:
 		return
 	}
 	var x *txn.Transaction
 	switch id := txn.MakeID(c.stream, c.sent[i]*uint64(c.load.clients)+i+1); {
+	// clientOf recovers the client from this number. The 1 keeps the number different from 0.
 	case c.script == nil && c.generator != nil:
 		x = &txn.Transaction{ID: id}
 		c.generator.Next(int(i), c.env.Now(), x)
+	// A retry has a new ID and a higher attempt number, as in a real client.
 	case c.script == nil && c.tries[i] != nil && c.tries[i].Attempt > 0:
 		t := c.tries[i]
 		x = &txn.Transaction{ID: id, Proc: t.Proc, Args: t.Args, Attempt: t.Attempt}
@@ -353,6 +363,7 @@ func (c *clients) Fire(t protocol.Timer) {
 	if err := c.load.procedures().Prepare(x); err != nil {
 		panic(fmt.Sprintf("explore: %v", err))
 	}
+	// retry changes this copy; x itself belongs to the database once it is submitted.
 	c.tries[i] = &txn.Transaction{Proc: x.Proc, Args: x.Args, Attempt: x.Attempt}
 	c.sent[i]++
 	c.open++
@@ -379,9 +390,12 @@ func (c *clients) Complete(o txn.Outcome) {
 	if c.last > 0 {
 		pause += corePause
 	}
+	// Pause after a refused or unknown outcome. Otherwise a client of an unavailable database would use up its
+	// transactions at once.
 	if o.Status > txn.Aborted {
 		pause += 10 * time.Millisecond
 	}
+	// In an open loop arrivals schedule the next transaction, not answers; the second phase and scripts are closed loops.
 	if c.load.every == 0 || c.script != nil || c.last > 0 {
 		c.pause(int(i), pause)
 	}

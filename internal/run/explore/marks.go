@@ -8,28 +8,28 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// Reach records the marks that the scenarios of some engines have hit: see package mark.
+// Reach records the coverage marks that the scenarios of some engines have hit (package coverage).
 type Reach struct {
 	rows map[*coverage.Mark]*reached
-	// seeds counts the scenarios of each engine, and all of them under the empty name.
+	// seeds counts the scenarios by engine; the empty name counts all of them.
 	seeds map[string]int
-	// engines are the engines that are explored.
+	// engines are the names of the explored engines.
 	engines []string
-	// points means that replicas take rare actions on purpose, which have separate marks: see package buggify.
+	// points is set if replicas take rare actions on purpose, which have separate marks (package buggify).
 	points bool
-	// replaced means that lost nodes are replaced, which has separate marks, too.
+	// replaced is set if lost nodes are replaced, which also has separate marks.
 	replaced bool
 }
 
 type reached struct{ worlds, hits int64 }
 
-// NewReach returns a Reach without scenarios. engines are all engines that will be explored, points means with
-// Config.Buggify, and replaced with Config.Replace.
+// NewReach returns an empty Reach. engines names all engines that will be explored. points and replaced state whether
+// the scenarios use Config.Buggify and Config.Replace.
 func NewReach(engines []string, points, replaced bool) *Reach {
 	return &Reach{rows: map[*coverage.Mark]*reached{}, seeds: map[string]int{}, engines: engines, points: points, replaced: replaced}
 }
 
-// Add counts the hits of a scenario.
+// Add adds the hits of a scenario.
 func (c *Reach) Add(r *Result) {
 	c.seeds[r.Engine]++
 	c.seeds[""]++
@@ -46,8 +46,8 @@ func (c *Reach) Add(r *Result) {
 	}
 }
 
-// marks returns the marks that the scenarios should hit: the engines' own, and with all engines the marks of their
-// shared packages.
+// marks returns the marks that the scenarios should hit: the marks of the engines and, if all is set, the marks of
+// shared packages. It also returns every other mark that was hit.
 func (c *Reach) marks(all bool) (marks []*coverage.Mark) {
 	known := map[string]bool{}
 	for _, e := range c.engines {
@@ -61,8 +61,8 @@ func (c *Reach) marks(all bool) (marks []*coverage.Mark) {
 	return marks
 }
 
-// Unhit returns the marks that no scenario has hit although it should; with all engines also the marks of shared
-// packages.
+// Unhit returns the marks that the scenarios should have hit and did not. If all is set, it includes the marks of
+// shared packages.
 func (c *Reach) Unhit(all bool) (unhit []*coverage.Mark) {
 	for _, p := range c.marks(all) {
 		if c.rows[p] == nil {
@@ -72,9 +72,9 @@ func (c *Reach) Unhit(all bool) (unhit []*coverage.Mark) {
 	return unhit
 }
 
-// Table returns the marks as a table in Markdown, by name: the number of 1,000 scenarios that have hit each, and the
-// number of hits in 1,000 scenarios. The scenarios are the engine's or, for marks of shared packages, the scenarios of
-// all engines.
+// Table returns the marks, sorted by name, as a Markdown table: for each mark, how many of 1,000 scenarios hit it, and
+// the number of hits per 1,000 scenarios. The numbers refer to the scenarios of the mark's engine or, for marks of
+// shared packages, of all engines.
 func (c *Reach) Table(all bool) string {
 	var b strings.Builder
 	b.WriteString("| mark | what has happened | of 1,000 worlds | hits in 1,000 worlds |\n|---|---|---|---|\n")
@@ -91,7 +91,8 @@ func (c *Reach) Table(all bool) string {
 	return b.String()
 }
 
-// perThousand returns n of `of` per 1,000: with two digits below ten, so that a rare mark is not shown as 0.
+// perThousand formats n per 1,000 of `of`. Values below ten have two significant digits, so that a rare mark is not
+// shown as 0.
 func perThousand(n int64, of int) string {
 	x := 1000 * float64(n) / float64(max(1, of))
 	if x == 0 || x >= 10 {

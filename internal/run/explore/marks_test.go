@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/janus"
 )
 
-// A scenario is the same with and without counted marks.
+// Counting marks does not change a scenario.
 func TestMarksChangeNothing(t *testing.T) {
 	c := Config{Engine: janus.Engine, Seed: 5, Hostile: true, MaxEvents: 50_000_000, MaxBytes: maxBytes}
 	run := func(hits *coverage.Hits) (r Result) {
@@ -37,7 +37,8 @@ func TestMarksChangeNothing(t *testing.T) {
 	}
 }
 
-// With points a scenario changes, in the same way each time, and deliberate actions are reported. No engine fails then.
+// With Config.Buggify a scenario changes, the same way each time, and the result reports the deliberate actions. No
+// engine fails.
 func TestPoints(t *testing.T) {
 	fired, differ := map[*buggify.Point]bool{}, false
 	for _, e := range engines.All() {
@@ -77,7 +78,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// Marks that no scenario has reached are named, and shared marks only if all engines were explored.
+// Unhit returns marks that no scenario has hit, and shared marks only if all engines were explored.
 func TestUnhitMarksAreNamed(t *testing.T) {
 	reach := NewReach([]string{"janus"}, false, false)
 	var missed *coverage.Mark
@@ -109,14 +110,14 @@ func TestUnhitMarksAreNamed(t *testing.T) {
 	}
 }
 
-// docs/correctness.md has the table of the existing marks. geobench explore --probes prints it.
+// docs/correctness.md has the table of all marks. geobench explore --probes prints it.
 func TestMarksAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/correctness.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	for _, i := range invariant.All() { // which have a table of their own
+	for _, i := range invariant.All() { // invariants have a separate table
 		known[i.Name] = true
 	}
 	for _, p := range coverage.All() {
@@ -138,10 +139,10 @@ func TestMarksAreDocumented(t *testing.T) {
 	}
 	for _, e := range engines.All() {
 		n := parts[e.Name]
-		if e.Name == "slog" { // which is little apart from the code that it shares with Detock
+		if e.Name == "slog" { // slog consists mostly of code that it shares with Detock
 			n += parts["locallog"]
 		}
-		if e.Name == "calvin" { // its log is in a separate package from its data
+		if e.Name == "calvin" { // Calvin's log is in a separate package
 			n += parts["batchlog"]
 		}
 		if n < 10 {

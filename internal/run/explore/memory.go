@@ -5,17 +5,16 @@ import (
 	"runtime/metrics"
 )
 
-// maxBytes is the default bound of the memory of all concurrent scenarios. Passing scenarios take less than 200 MB
-// each.
+// maxBytes is the default of Config.MaxBytes. A passing scenario takes less than 200 MB.
 const maxBytes = 3 << 30
 
 // memoryEvents is the number of events between two memory checks.
 const memoryEvents = 1 << 16
 
-// heapInUse is the metric of the bytes of live objects and of garbage that is not collected yet.
+// heapInUse is the metric for the bytes of live objects and of garbage that has not been collected.
 const heapInUse = "/memory/classes/heap/objects:bytes"
 
-// bloated reports whether the process uses more memory than a bound after a garbage collection, and how much.
+// bloated returns the heap size in bytes, and reports whether it exceeds most even after a garbage collection.
 func bloated(most uint64) (bytes uint64, is bool) {
 	sample := []metrics.Sample{{Name: heapInUse}}
 	for collected := false; ; collected = true {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Least is a minimal failing scenario: it has the same problem as the scenario of a seed, and nothing can easily be
+// Least is a minimal failing scenario. It has the same problem as the scenario of a seed, and no part can easily be
 // removed from it.
 type Least struct {
 	// Result is the result of the minimal scenario, First the result of the seed's scenario.
@@ -17,8 +17,8 @@ type Least struct {
 	Runs int
 	// Exhausted reports that minimization stopped because its event budget ran out.
 	Exhausted bool
-	// Drawn means that the seed's scenario fails only as drawn, and not when clients send the same transactions by a
-	// script: nothing was removed.
+	// Drawn is set if the seed's scenario fails only as drawn, and not when a script makes clients send the same
+	// transactions. Nothing was removed then.
 	Drawn bool
 
 	config    Config
@@ -26,7 +26,7 @@ type Least struct {
 	execution *execution
 }
 
-// Sizes are the counts of a scenario's parts.
+// Sizes counts the parts of a scenario.
 type Sizes struct{ Regions, Nodes, Transactions, Faults int }
 
 func (s Sizes) sum() int { return s.Regions + s.Nodes + s.Transactions + s.Faults }
@@ -38,18 +38,18 @@ func (e *execution) sizes() Sizes {
 	}
 }
 
-// Sizes returns the sizes of the minimal scenario, and of the seed's. A cut with its healing, or a crash with its
-// restart, is one fault.
+// Sizes returns the sizes of the minimal scenario and of the seed's scenario. A cut with its heal counts as one fault,
+// and so does a crash with its restart.
 func (l *Least) Sizes() (least, first Sizes) { return l.execution.sizes(), l.before }
 
-// compared describes how much of the seed's scenario is left.
+// compared describes the parts of the seed's scenario that the minimal scenario still has.
 func (l *Least) compared() string {
 	least, first := l.Sizes()
 	return fmt.Sprintf("%d of %d transactions, %d of %d faults, %d of %d regions, %d of %d nodes", least.Transactions, first.Transactions,
 		least.Faults, first.Faults, least.Regions, first.Regions, least.Nodes, first.Nodes)
 }
 
-// note returns the reason why the scenario may not be minimal; empty if there is none.
+// note returns the reason why the scenario may not be minimal, or an empty string.
 func (l *Least) note() string {
 	switch {
 	case l.Exhausted:
@@ -60,7 +60,7 @@ func (l *Least) note() string {
 	return ""
 }
 
-// Trace runs the minimal scenario again, and passes all its events to line.
+// Trace runs the minimal scenario again and passes a line for each event to line.
 func (l *Least) Trace(line func(string)) {
 	c := l.config
 	c.Trace = line
@@ -73,7 +73,7 @@ type happening struct {
 	text string
 }
 
-// schedule returns the events in the order of time: the clients' requests, their answers, and the faults.
+// schedule returns requests, answers and faults, ordered by time.
 func (e *execution) schedule() (told []happening) {
 	t := e.topology
 	add := func(at time.Duration, format string, args ...any) {
@@ -90,6 +90,7 @@ func (e *execution) schedule() (told []happening) {
 		if a, ok := e.answers[c.id]; ok {
 			add(a.at, "%v is %v", c.id, a.status)
 		} else {
+			// Show a missing answer at the end of the run, which is how long the client has waited.
 			add(e.sim.Now(), "%v has no answer", c.id)
 		}
 	}
@@ -97,7 +98,7 @@ func (e *execution) schedule() (told []happening) {
 	return told
 }
 
-// String describes the minimal scenario, and its events in the order of time.
+// String describes the minimal scenario and lists its events, ordered by time.
 func (l *Least) String() string {
 	var b, world strings.Builder
 	fmt.Fprintf(&b, "%s, seed %d: the least of %d worlds in which the same goes wrong has %s\n", l.Engine, l.Seed, l.Runs, l.compared())

@@ -13,14 +13,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// maxDrawn bounds the messages of a page. The minutes in which a protocol acts after everything is over do not show the
-// problem.
+// maxDrawn bounds the messages drawn on a page. The minutes of protocol activity after the last answer do not help to
+// explain the problem.
 const maxDrawn = 700
 
-// maxSeen bounds the events of an execution that are kept for drawing.
+// maxSeen bounds the observed events that are kept for drawing.
 const maxSeen = 200_000
 
-// WritePage writes a page that shows the minimal scenario's execution as a space-time diagram.
+// WritePage writes an HTML page with a space-time diagram of the minimal scenario's execution.
 func (l *Least) WritePage(to io.Writer) error {
 	var seen []sim.Observation
 	c := l.config
@@ -49,7 +49,7 @@ func (l *Least) WritePage(to io.Writer) error {
 	return d.Write(to)
 }
 
-// diagram draws an execution, of which everything was seen.
+// diagram draws an execution from all its observed events.
 func (e *execution) diagram(seen []sim.Observation) *tracediagram.Diagram {
 	t := e.topology
 	d := &tracediagram.Diagram{Simulated: true}
@@ -63,6 +63,7 @@ func (e *execution) diagram(seen []sim.Observation) *tracediagram.Diagram {
 		faults = lane("faults", false)
 	}
 	for r, name := range t.Regions {
+		// A region without a submitted transaction gets no lane, so its clients take no space.
 		if slices.ContainsFunc(e.submitted, func(c call) bool { return c.region == geo.Region(r) }) {
 			clients[geo.Region(r)] = lane("clients of "+name, false)
 		}
@@ -99,7 +100,7 @@ func (e *execution) diagram(seen []sim.Observation) *tracediagram.Diagram {
 	}
 	end = max(end, e.lastAnswer())
 	for _, h := range e.schedule() {
-		if h.at > end { // the minutes after it are not drawn
+		if h.at > end { // the minutes after the last answer are not drawn
 			h.at, h.text = end, fmt.Sprintf("%s by %.3f ms", h.text, float64(h.at)/1e6)
 		}
 		d.Story = append(d.Story, tracediagram.Moment{At: h.at, Text: h.text})
@@ -107,7 +108,7 @@ func (e *execution) diagram(seen []sim.Observation) *tracediagram.Diagram {
 	return d
 }
 
-// lastAnswer returns when the last transaction was answered.
+// lastAnswer returns the time of the last answer to a transaction, or 0 without one.
 func (e *execution) lastAnswer() (at time.Duration) {
 	for _, a := range e.answers {
 		at = max(at, a.at)
@@ -115,7 +116,7 @@ func (e *execution) lastAnswer() (at time.Duration) {
 	return at
 }
 
-// bar returns the bar of a transaction. A transaction without an answer lasts to the end of the drawing.
+// bar returns the bar of a transaction. The bar of an unanswered transaction extends to the end of the drawing.
 func (e *execution) bar(c *call, lane int, end time.Duration) tracediagram.Bar {
 	what := e.load.describe(c)
 	b := tracediagram.Bar{
@@ -142,8 +143,8 @@ func shorten(label string) string {
 	return label
 }
 
-// drawMessages draws what nodes have sent each other, and the marks that they have hit. It returns when the last of it
-// is over.
+// drawMessages draws the messages between nodes and the coverage marks that nodes hit. It returns the time at which the
+// last drawn message ends.
 func (e *execution) drawMessages(d *tracediagram.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation) (end time.Duration) {
 	type sending struct {
 		from, to geo.NodeID
@@ -166,10 +167,12 @@ func (e *execution) drawMessages(d *tracediagram.Diagram, nodes map[geo.NodeID]i
 		case sim.Receives:
 		case sim.Sends:
 			way := sending{o.Node, o.Peer, o.At}
+			// A received message is drawn when its receipt is visited. Only messages that were never received are drawn here.
 			if received[way] > 0 {
 				received[way]--
 				continue
 			}
+			// A lost message has no arrival, so its line stops after a third of the way.
 			m = tracediagram.Message{From: nodes[o.Node], To: nodes[o.Peer], Sent: o.At, Received: o.At + e.topology.Link(o.Node, o.Peer).Delay/3, Lost: true}
 		default:
 			continue
@@ -188,7 +191,7 @@ func (e *execution) drawMessages(d *tracediagram.Diagram, nodes map[geo.NodeID]i
 	return end
 }
 
-// drawClients draws how transactions come to nodes and answers to clients.
+// drawClients draws the transactions from clients to nodes, and the answers to clients.
 func (e *execution) drawClients(d *tracediagram.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation, bars map[txn.ID]int) {
 	for _, o := range seen {
 		switch o.Kind {
@@ -197,6 +200,7 @@ func (e *execution) drawClients(d *tracediagram.Diagram, nodes map[geo.NodeID]in
 			d.Messages = append(d.Messages, tracediagram.Message{From: i, FromBar: true, To: nodes[o.Node], Sent: d.Bars[i].From, Received: o.At, Text: d.Bars[i].Text})
 		case sim.Replies:
 			a, ok := e.answers[o.Outcome.ID]
+			// A client takes the first answer. Replies that a node sent after that answer have no arrow.
 			if i := bars[o.Outcome.ID]; ok && a.at >= o.At {
 				d.Messages = append(d.Messages, tracediagram.Message{From: nodes[o.Node], To: i, ToBar: true, Sent: o.At, Received: a.at, Text: d.Bars[i].Text})
 			}
@@ -204,7 +208,7 @@ func (e *execution) drawClients(d *tracediagram.Diagram, nodes map[geo.NodeID]in
 	}
 }
 
-// drawFaults draws the faults above everything, and on the lines of nodes that are down.
+// drawFaults draws all faults in their own lane, and the downtime of nodes in the lanes of the nodes.
 func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.NodeID]int, end time.Duration) {
 	t := e.topology
 	down := func(n geo.NodeID, from, to time.Duration, open bool, what string) {
@@ -233,6 +237,7 @@ func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.
 		if f.kind == cut {
 			to = e.healed(f)
 		}
+		// A crash without a restart is a pair of length one. The node stays down.
 		open := f.kind.loss() || f.kind == crash && len(pair) == 1
 		if open {
 			to = max(end, f.at)
@@ -253,6 +258,7 @@ func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.
 		if !f.kind.loss() {
 			continue
 		}
+		// Losses of the first phase already have a bar from the loop above.
 		if slices.Contains(e.core.faults, f) {
 			bar(f, max(end, f.at), true)
 		}
@@ -264,7 +270,8 @@ func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.
 	}
 }
 
-// healed returns when a cut ends: with the first heal of the link, also if that belongs to another cut.
+// healed returns the time at which a cut ends: the first heal of the link after it, even if that heal belongs to
+// another cut.
 func (e *execution) healed(f fault) time.Duration {
 	for _, g := range e.faults {
 		if g.kind == heal && g.at >= f.at && (g.a == f.a && g.b == f.b || g.a == f.b && g.b == f.a) {

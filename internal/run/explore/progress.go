@@ -11,21 +11,21 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Progress is the progress of an exploration, kept in a file so that another process can continue it.
+// Progress is the progress of an exploration. It is stored in a file, so that another process can resume it.
 type Progress struct {
-	// Build is the program that explores: seeds that two builds have run say nothing about either.
+	// Build identifies the program that explores. Results of different builds must not be combined.
 	Build string `json:"build"`
-	// Worlds describes the scenarios, and Seeds the seeds for each engine.
+	// Worlds describes the scenarios. Seeds are the seeds for each engine.
 	Worlds string `json:"worlds"`
 	Seeds  Seeds  `json:"seeds"`
-	// Done sums up, for each engine, the first of these seeds.
+	// Done has a summary for each engine of the leading seeds that have run.
 	Done []*Summary `json:"done"`
 
 	path string
 }
 
-// OpenProgress reads the progress of an exploration from a file, if there is one. The error names the exploration of
-// the file if it is a different one.
+// OpenProgress reads the progress of an exploration from a file, or creates the file. It returns an error that
+// describes the difference if the file belongs to another exploration.
 func OpenProgress(path, build, worlds string, seeds Seeds) (*Progress, error) {
 	p := &Progress{Build: build, Worlds: worlds, Seeds: seeds, path: path}
 	text, err := os.ReadFile(path)
@@ -50,7 +50,7 @@ func OpenProgress(path, build, worlds string, seeds Seeds) (*Progress, error) {
 	return p, nil
 }
 
-// Of returns the summary of the seeds of an engine that were run.
+// Of returns the summary of an engine's seeds that have run; it creates one if needed.
 func (p *Progress) Of(engine string) *Summary {
 	if i := slices.IndexFunc(p.Done, func(s *Summary) bool { return s.Engine == engine }); i >= 0 {
 		return p.Done[i]
@@ -60,8 +60,8 @@ func (p *Progress) Of(engine string) *Summary {
 	return s
 }
 
-// Add notes that the next seed of an engine was run.
+// Add records the result of an engine's next seed.
 func (p *Progress) Add(r *Result) { p.Of(r.Engine).add(r) }
 
-// Save writes the file, whole or not at all.
+// Save writes the file atomically.
 func (p *Progress) Save() error { return result.WriteJSON(p.path, p) }

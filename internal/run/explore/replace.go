@@ -10,28 +10,29 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// lossRetry is the interval at which the scenario checks whether the database can tolerate the next loss.
+// lossRetry is the interval at which a pending loss checks whether all copies exist again.
 const lossRetry = 20 * time.Millisecond
 
-// lostWhenWhole finds a node that reports too early that no data lacks a copy: this matters only in the moment before
-// the next loss.
+// lostWhenWhole loses a node right after the database reports full replication. It detects nodes that report this too
+// early, which matters only just before the next loss.
 var lostWhenWhole = buggify.NewReplaced("explore.lost-when-whole", "A node is lost within a millisecond of all copies being there again")
 
-// nextLoss is a node that may be lost as soon as all copies exist again, and the random generator that decides.
+// nextLoss is a node that may be lost as soon as all copies exist again, with the random generator that decides it.
 type nextLoss struct {
 	loss   fault
 	chance *buggify.Node
 }
 
-// makeLosses lets nodes lose their processes and memory and be replaced, if the engine declares that they may. It loses
-// one node up to four times, or all nodes of a region that the database survives without. The next loss waits until no
-// data lacks a copy any more, since an engine promises to tolerate one loss at a time; meanwhile links are cut. Nothing
-// else is lost in such a scenario.
+// makeLosses lets nodes lose their processes and memory and be replaced, if the engine declares them replaceable. It
+// draws one to four losses of one node, or of all nodes of a region that the database survives without. An engine
+// promises to tolerate one loss at a time, so vanish delays a loss until the database is fully replicated. Links may be
+// cut meanwhile, but nothing else is lost in such a scenario.
 func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 	may := e.Replaceable(w.topology, w.params)
 	if len(may) == 0 {
 		return
 	}
+	// A node with a log would restart from it and not be replaced.
 	w.durable = false
 	w.faults = slices.DeleteFunc(w.faults, func(f fault) bool { return f.kind != cut && f.kind != heal && f.kind != jump })
 	survival := e.Tolerance(w.topology, w.params)
@@ -40,6 +41,7 @@ func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 		f.by += upTo(r, f.by)
 		f.a = w.topology.RegionOf(f.node)
 		f.region = r.IntN(4) == 0 && slices.Contains(survival.Regions, f.a)
+		// If the engine cannot replace the whole region at once, lose only the node.
 		if f.region = f.region && w.replaces(e, f); w.replaces(e, f) {
 			w.faults = append(w.faults, f)
 		}
@@ -47,12 +49,12 @@ func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 	w.sortFaults()
 }
 
-// replaces reports whether the engine takes new incarnations in for all that a fault loses.
+// replaces reports whether the engine can replace all nodes that a fault loses.
 func (w *world) replaces(e *protocol.Engine, f fault) bool {
 	return e.CanLose(w.topology, w.params, w.vanishing(f)) == nil
 }
 
-// vanishing returns the nodes that lose their memory.
+// vanishing returns the nodes that lose their state.
 func (w *world) vanishing(f fault) (nodes []geo.NodeID) {
 	for n := range geo.NodeID(w.topology.Nodes()) {
 		if n == f.node || f.region && w.topology.RegionOf(n) == f.a {
@@ -62,7 +64,8 @@ func (w *world) vanishing(f fault) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// vanish loses nodes as soon as the database has all its copies, unless the last fault is over by then.
+// vanish loses the nodes of f as soon as the database is fully replicated. It drops the loss if faults and load are
+// over by then.
 func (e *execution) vanish(f fault) {
 	if !e.whole() {
 		if at := e.sim.Now() + lossRetry; at < max(e.calm, e.load.until) {
@@ -82,13 +85,15 @@ func (e *execution) vanish(f fault) {
 	}
 }
 
-// whole reports whether all nodes live, and nothing lacks a copy.
+// whole reports whether all nodes are running and the database is fully replicated.
 func (e *execution) whole() bool { return e.away == 0 && e.sim.FullyReplicated() }
 
-// awaitStrength notes how long after a time, when new incarnations come, the database has all its copies again.
+// awaitStrength records how long the database takes to be fully replicated again after came, the time at which the new
+// incarnations start.
 func (e *execution) awaitStrength(came time.Duration) {
 	retry := lossRetry
 	if len(e.nextLosses) > 0 {
+		// Check often, because lostWhenWhole must strike within a millisecond.
 		retry = time.Millisecond
 	}
 	e.sim.At(max(came, e.sim.Now()+retry), func() {
@@ -101,7 +106,7 @@ func (e *execution) awaitStrength(came time.Duration) {
 	})
 }
 
-// loseAtOnce has the plan of rare things say whether nodes are lost as soon as all copies are there again.
+// loseAtOnce prepares nextLosses if the plan of rare actions enables lostWhenWhole.
 func (e *execution) loseAtOnce(c Config) {
 	if !c.Replace || e.rare == nil || e.rare.Rate(lostWhenWhole) == 0 {
 		return
@@ -114,7 +119,7 @@ func (e *execution) loseAtOnce(c Config) {
 	}
 }
 
-// loseNext loses the first node that the random generator selects, if any.
+// loseNext loses the first node whose random generator selects it, if any.
 func (e *execution) loseNext() {
 	for _, next := range e.nextLosses {
 		if next.chance.Fires(lostWhenWhole, e.sim.Now()) {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// clone returns a copy of the scenario that can be changed.
+// clone returns a copy of the scenario that can be modified independently.
 func (w *world) clone() *world {
 	v := *w
 	t := *w.topology
@@ -30,21 +30,20 @@ func cloneLinks(links [][]geo.Link) [][]geo.Link {
 	return links
 }
 
-// chancy reports whether the scenario's seed affects its network.
+// chancy reports whether the seed affects the behavior of the network, through loss or jitter.
 func (w *world) chancy() bool {
 	return slices.ContainsFunc(w.topology.Links, func(row []geo.Link) bool {
 		return slices.ContainsFunc(row, func(l geo.Link) bool { return l.LossPPM > 0 || l.Jitter > 0 })
 	})
 }
 
-// settle recomputes the time when the last fault is over.
+// settle recomputes calm, the time at which the last fault is over.
 func (w *world) settle() {
 	w.calm = 0
 	w.sortFaults()
 }
 
-// pairs are the places of the faults that belong together: a cut and its heal, a crash and the restart, or a fault by
-// itself.
+// pairs returns the indexes of faults, grouped: a cut with its heal, a crash with its restart, or a single fault.
 func (w *world) pairs() (pairs [][]int) {
 	taken := map[int]bool{}
 	for i, f := range w.faults {
@@ -54,6 +53,8 @@ func (w *world) pairs() (pairs [][]int) {
 		pair := []int{i}
 		if ends, ok := map[faultKind]faultKind{cut: heal, crash: restart}[f.kind]; ok {
 			for j := i + 1; j < len(w.faults); j++ {
+				// Each cut takes the first heal that no earlier cut has taken, although the network heals a link with any heal.
+				// Removing a group then removes as many heals as cuts.
 				if g := w.faults[j]; !taken[j] && g.kind == ends && g.a == f.a && g.b == f.b && g.node == f.node {
 					taken[j] = true
 					pair = append(pair, j)
@@ -66,7 +67,7 @@ func (w *world) pairs() (pairs [][]int) {
 	return pairs
 }
 
-// leaveOut takes a region away, with its clients and with what happens to it.
+// leaveOut removes a region with its nodes, clients and faults.
 func (w *world) leaveOut(gone geo.Region) {
 	var kept []geo.Region
 	for r := range w.topology.Regions {
@@ -77,7 +78,8 @@ func (w *world) leaveOut(gone geo.Region) {
 	w.reshape(kept, w.topology.Partitions, w.topology.Replicas)
 }
 
-// reshape reduces a scenario to the regions in kept, nil for all, and to some partitions and replicas of each.
+// reshape reduces a scenario to the regions in kept (nil for all), and to the given numbers of partitions and replicas
+// in each.
 func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 	old := w.topology
 	if kept == nil {
@@ -92,6 +94,7 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 			t.Homes++
 		}
 	}
+	// Homes of 0 stands for all regions.
 	if t.Homes == len(kept) {
 		t.Homes = 0
 	}
@@ -118,6 +121,7 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 	for _, g := range old.Groups {
 		home, ok := region(g.Home)
 		leader, led := region(g.Leader)
+		// Without its home region a group has no rows, and without its leader's region the engine would reject it.
 		if !ok || !led || g.Partition >= partitions {
 			continue
 		}
@@ -175,17 +179,22 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 		}
 	}
 	w.topology, w.offsets, w.calls = t, offsets, calls
+	// Filter the timeline only once the new topology is set, because the filter checks names against it.
 	w.keepTimeline()
 	w.settle()
 }
 
-// legal reports whether the engine makes any promise about such a scenario. It updates the promise if it depends on the
-// changes.
+// legal reports whether the engine makes promises about the scenario, so that a failure would be a fault. It updates
+// core.answers, the promised bound, which depends on the changes.
 func (w *world) legal(e *protocol.Engine) bool {
 	t := w.topology
+	// Without calls there is nothing to judge. A database that may lose acknowledged transactions is legal only in wide
+	// scenarios, which skip its history check.
 	if t.Validate() != nil || t.Homes < 0 || e.Accepts(t, w.params) != nil || w.loses(e) && !w.isWide || len(w.calls) == 0 {
 		return false
 	}
+	// Resolve would replace parameters that do not fit together. The shrinker must not try a scenario with other
+	// parameters than it records.
 	if params, errs := e.Resolve(w.params); len(errs) > 0 || !maps.Equal(params, w.params) {
 		return false
 	}
@@ -199,6 +208,7 @@ func (w *world) legal(e *protocol.Engine) bool {
 		return false
 	}
 	if w.core.begins > 0 {
+		// The second phase needs a loss, a region to send from, and the time that the engine requires to settle.
 		if len(all) == 0 || len(w.core.regions) == 0 || w.core.begins-w.core.breaks < s.Settles {
 			return false
 		}
@@ -207,6 +217,7 @@ func (w *world) legal(e *protocol.Engine) bool {
 	down := map[geo.NodeID]bool{}
 	for _, f := range w.faults {
 		if f.kind == crash || f.kind == restart {
+			// Crashes and restarts of a node must alternate, starting with a crash.
 			if down[f.node] != (f.kind == restart) {
 				return false
 			}
@@ -217,20 +228,21 @@ func (w *world) legal(e *protocol.Engine) bool {
 			return false
 		case f.kind == vanish && (w.durable || !w.replaces(e, f)):
 			return false
+		// Two clocks may jump in opposite directions, so each may use half of the bound.
 		case f.kind == jump && (e.ClockBound == nil || f.by.Abs() > e.ClockBound(w.params)/2):
 			return false
 		}
 	}
 	for n := range geo.NodeID(t.Nodes()) {
-		if down[n] && !slices.Contains(lost, t.RegionOf(n)) { // no protocol replaces it
+		if down[n] && !slices.Contains(lost, t.RegionOf(n)) { // no protocol replaces a node that never restarts
 			return false
 		}
 	}
 	return w.timelineLegal(e) && (!w.durable || len(lost) == 0 || s.InFlight)
 }
 
-// shake moves calls to other times, other regions and other rows, moves faults to other times, and changes the random
-// numbers: each in half of the cases.
+// shake moves calls to other times, regions and rows, moves faults to other times, and changes the random numbers. It
+// applies each of these changes with probability one half.
 func (w *world) shake(r *rand.Rand) {
 	half := func() bool { return r.IntN(2) == 0 }
 	if half() {
@@ -247,6 +259,7 @@ func (w *world) shake(r *rand.Rand) {
 			w.calls[i].region = geo.Region(r.IntN(len(w.topology.Regions)))
 		}
 	}
+	// Draw the permutation in any case, so that the coin flips after it do not depend on this coin flip.
 	if rows := r.Perm(w.load.rows); half() {
 		for i := range w.calls {
 			w.calls[i].args = w.load.rename(&w.calls[i], rows)
@@ -255,6 +268,7 @@ func (w *world) shake(r *rand.Rand) {
 	if half() {
 		for _, pair := range w.pairs() {
 			begins, ends := w.faults[pair[0]].at, w.faults[pair[len(pair)-1]].at
+			// Shift the whole group by the same amount: a heal must stay after its cut. The group still ends by calm.
 			later := upTo(r, w.calm-(ends-begins)) - begins
 			for _, i := range pair {
 				w.faults[i].at += later
@@ -265,7 +279,7 @@ func (w *world) shake(r *rand.Rand) {
 	w.sortCalls()
 }
 
-// lastCall returns when the last transaction is sent.
+// lastCall returns the time at which the last scripted transaction is sent.
 func (w *world) lastCall() (at time.Duration) {
 	for _, c := range w.calls {
 		at = max(at, c.at)

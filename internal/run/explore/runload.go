@@ -14,22 +14,22 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// runProcedures are the procedures of all workloads.
+// runProcedures returns the procedures of all workloads.
 var runProcedures = sync.OnceValue(catalog.Procedures)
 
 const (
 	// openClients is the maximum number of a region's transactions in flight in an open loop.
 	openClients = 20
-	// leastRows is the number of rows of a run's workload that each home has in each partition: few enough for conflicts.
-	// It may have up to mostRows if a workload requires more, such as SmallBank, in which names determine the homes of
-	// customers.
+	// leastRows is the number of rows of a run's workload in each cell, few enough that transactions conflict.
+	// makeRunLoad doubles it, up to mostRows, if a workload requires more. SmallBank may, because there the names of
+	// customers determine their homes.
 	leastRows, mostRows = 6, 400
-	// maxWarehouses bounds TPC-C's, each of which has some thousands of rows in its small form.
+	// maxWarehouses bounds TPC-C's warehouses. Each has a few thousand rows even in its small form.
 	maxWarehouses = 4
 )
 
-// makeRunLoad gives half of the scenarios one of the workloads of runs, on few rows. In half of these, transactions
-// arrive in an open loop, whether earlier transactions have answers or not.
+// makeRunLoad gives half of the scenarios an open loop, in which transactions arrive whether earlier ones are answered
+// or not. Independently, it gives half of the scenarios one of the workloads of runs, with few rows.
 func (w *world) makeRunLoad(r *rand.Rand) error {
 	if r.IntN(2) == 0 {
 		w.load.every = max(w.load.until/maxSent/4, 1)
@@ -42,6 +42,7 @@ func (w *world) makeRunLoad(r *rand.Rand) error {
 	w.wide.padding = 0   // workloads count their rows
 	w.wide.plain = false // workloads audit traced rows
 	var err error
+	// A workload may reject too few rows. The seed stays the same, but each attempt draws other parameters.
 	for rows := int64(leastRows); rows <= mostRows; rows *= 2 {
 		if w.load.run, err = catalog.New(w.drawWorkload(r, rows), w.seed, w.topology); err == nil {
 			return nil
@@ -50,7 +51,7 @@ func (w *world) makeRunLoad(r *rand.Rand) error {
 	return fmt.Errorf("workload: %w", err)
 }
 
-// drawWorkload draws a workload with parameters that go with the topology, and some rows in each cell.
+// drawWorkload draws a workload whose parameters suit the topology, with about rows rows in each cell.
 func (w *world) drawWorkload(r *rand.Rand, rows int64) (spec v1alpha1.Workload) {
 	place := w.topology.Placement()
 	cells := int64(place.Cells())
@@ -62,6 +63,7 @@ func (w *world) drawWorkload(r *rand.Rand, rows int64) (spec v1alpha1.Workload) 
 	}
 	homes, partitions := share(place.Regions > 1), share(place.Partitions > 1)
 	kinds := 4
+	// TPC-C comes last in the switch, so that scenarios with too many cells can leave it out.
 	if cells > maxWarehouses {
 		kinds = 3
 	}
@@ -96,13 +98,15 @@ func (w *world) drawWorkload(r *rand.Rand, rows int64) (spec v1alpha1.Workload) 
 	return spec
 }
 
-// newGenerator makes the transactions of a region's clients; nil where the workload is the explorer's own.
+// newGenerator returns the generator of a region's clients, or nil if the workload is the explorer's.
 func (w *world) newGenerator(r geo.Region) workload.Generator {
 	if w.load.run == nil {
 		return nil
 	}
 	t, before, all := w.topology, 0, 0
 	for o := range t.Regions {
+		// Regions that are no home send transactions of a home region. All regions with the same home number their clients
+		// consecutively.
 		if t.HomeOf(geo.Region(o)) != t.HomeOf(r) {
 			continue
 		}
@@ -116,8 +120,10 @@ func (w *world) newGenerator(r geo.Region) workload.Generator {
 	})
 }
 
-// judgeRun checks the invariants of a run's workload data, if the engine promises that there is a serial order.
+// judgeRun checks the invariants of a run's workload data if the engine promises serializability. Weaker levels do not
+// preserve them.
 func (e *execution) judgeRun(res *Result, promised isolation.Level) {
+	// A scripted scenario has no ledger: its generators did not draw the calls.
 	if e.load.run == nil || e.calls != nil || !isolation.Implies(promised, isolation.Serializable) {
 		return
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/spanner"
 )
 
-// Every engine keeps its promises, and the workload's invariants, in scenarios like measured runs.
+// In scenarios like measured runs, every engine keeps its promises and the workload's invariants.
 func TestRunWorlds(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestRunWorlds(t *testing.T) {
 	}
 }
 
-// Timelines have faults of every kind that a simulation plays, which aim at all that a manifest can name, and all of
-// them are played; loads are open and closed, with every workload.
+// Timelines have faults of every kind that a simulation supports, with every kind of target that a manifest can name,
+// and all of them are played. Loads are open and closed, with every workload.
 func TestWorldsOfRuns(t *testing.T) {
 	kinds, loads, aims := map[string]int{}, map[string]int{}, map[string]int{}
 	for seed := range uint64(300) {
@@ -91,7 +91,7 @@ func TestWorldsOfRuns(t *testing.T) {
 	}
 }
 
-// Clocks jump no further apart than the engine bears, whatever the faults of a timeline add up to.
+// Clocks never differ by more than the engine tolerates, however the skews of a timeline add up.
 func TestTimelineWithinTheClockBound(t *testing.T) {
 	skews := 0
 	for seed := range uint64(200) {
@@ -112,8 +112,8 @@ func TestTimelineWithinTheClockBound(t *testing.T) {
 	}
 }
 
-// A node that a timeline kills stays away if the engine cannot accept empty processes, and is in a region that the
-// database survives without. Other nodes recover as new incarnations.
+// If the engine does not replace nodes, a node that a timeline kills stays down, and the database survives without its
+// region. Otherwise nodes recover as new incarnations.
 func TestTimelinesThatKill(t *testing.T) {
 	lost := 0
 	for seed := range uint64(200) {
@@ -147,7 +147,7 @@ func TestTimelinesThatKill(t *testing.T) {
 	}
 }
 
-// The workload's invariants also detect the faults of a database.
+// The workload's invariants also detect faulty variants.
 func TestInvariantsOfRunWorlds(t *testing.T) {
 	i := slices.IndexFunc(broken.All(), func(d broken.Database) bool { return d.Name == "read-committed" })
 	unsound := 0
@@ -161,7 +161,7 @@ func TestInvariantsOfRunWorlds(t *testing.T) {
 	}
 }
 
-// A failing scenario of a run is shrunk like any other: to few transactions, and without irrelevant faults.
+// A failing scenario of a run shrinks like any other, to few transactions and without irrelevant faults.
 func TestShrinkRunWorld(t *testing.T) {
 	c := configOf(t, "sdur-completed-at-first-vote", 0)
 	c.Runs = true
@@ -183,7 +183,7 @@ func TestShrinkRunWorld(t *testing.T) {
 	t.Error("no seed fails")
 }
 
-// A scenario that loses a region or a partition loses the faults that aim at it.
+// Removing a region or partition from a scenario also removes the faults that target it.
 func TestTimelineOfFewerNodes(t *testing.T) {
 	one := int32(1)
 	w := &world{

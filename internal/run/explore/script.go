@@ -34,7 +34,7 @@ type answer struct {
 	status txn.Status
 }
 
-// script returns what each client of a region has to send; nil where clients draw their transactions.
+// script returns, by client, the calls that the clients of a region send; nil if clients draw their transactions.
 func (w *world) script(r geo.Region) [][]call {
 	if w.calls == nil {
 		return nil
@@ -49,8 +49,8 @@ func (w *world) script(r geo.Region) [][]call {
 	return script
 }
 
-// describe returns the effect of a transaction as text, for example "depositChecking of customers 0 and 3, amount 17"
-// or "r1 a2+1".
+// describe returns a readable form of a transaction, for example "depositChecking of customers 0 and 3, amount 17" or
+// "r1 a2+1".
 func (l *load) describe(c *call) string {
 	if l.run != nil {
 		return fmt.Sprintf("%s %x", runProcedures().Lookup(c.proc).Name, c.args)
@@ -75,8 +75,9 @@ func (l *load) describe(c *call) string {
 	return text
 }
 
-// rename returns the arguments of a call on other rows: on rows[i] in place of i. Rows of groups stay unchanged.
+// rename returns the arguments of a call with row i replaced by rows[i]. Rows of groups stay unchanged.
 func (l *load) rename(c *call, rows []int) []byte {
+	// The arguments of a run's workload are opaque here.
 	if l.run != nil {
 		return c.args
 	}
@@ -101,7 +102,8 @@ func (l *load) rename(c *call, rows []int) []byte {
 	return bankArgs(numbers...)
 }
 
-// bankArgs are the arguments of SmallBank's final phases: two customers, and an amount where money moves.
+// bankArgs encodes the arguments of SmallBank's final phases: two customers and, if the procedure moves money, an
+// amount.
 func bankArgs(numbers ...uint64) (args []byte) {
 	for _, n := range numbers {
 		args = binary.BigEndian.AppendUint64(args, n)
@@ -116,10 +118,10 @@ func bankNumbersOf(args []byte) (numbers []uint64) {
 	return numbers
 }
 
-// rowOperand is an operand of simload's procedure that names a row by itself.
+// rowOperand matches an operand of simload's procedure that names a single row outside of groups.
 var rowOperand = regexp.MustCompile(`\b[rwadsxj][0-9]+`)
 
-// customerName names customers where they are looked up.
+// customerName is the format of the names by which lookups find customers.
 const customerName = "Client%d"
 
 func lookupArgs(customer uint64) []byte {

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// shrinkEvents is the default bound of the events of all scenarios that are tried in a search for a minimal one: less
-	// than a minute.
+	// shrinkEvents is the default event budget of a search, over all scenarios that it tries: less than a minute.
 	shrinkEvents = 80_000_000
-	// trialEvents bounds the events of a single scenario. Scenarios that pass have 2 million at most.
+	// trialEvents bounds the events of a single scenario. Scenarios that pass have at most 2 million.
 	trialEvents = 3_000_000
-	// chances is the number of variants of a random scenario that are tried before it counts as not failing.
+	// chances is the number of seeds with which a scenario on a network with loss or jitter is tried before it counts as
+	// passing.
 	chances = 3
-	// shakes is the number of other variants in which a change of a scenario with few calls is tried. fewCalls is the
-	// maximum number of these calls.
+	// shakes is the number of shaken variants in which leave tries a removal. fewCalls is the maximum number of calls for
+	// which it does so.
 	shakes, fewCalls = 30, 24
-	// sidesteps is the number of other scenarios of the same size that are tried when nothing can be removed any more.
+	// sidesteps is the number of shaken scenarios of the same size that are tried once nothing more can be removed.
 	sidesteps = 30
 )
 
-// Shrink looks for the minimal failing scenario with the same problem as the scenario of a seed. It has fewer
-// transactions, faults, regions, partitions and replicas, a network without loss and jitter, and the engine's default
-// parameters. Shrink tries one change after another. It keeps a change if the execution still has the same problem
-// (delta debugging: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002). It stops
-// when no change is left or after the given number of events, 80 million for 0. The same seed has the same minimal
-// scenario. Shrink returns nil if the seed passes, or if ctx ends before its scenario has run.
+// Shrink looks for the minimal scenario with the same problem as the scenario of a seed: few transactions, faults,
+// regions, partitions and replicas, a network without loss and jitter, and default parameters. It tries one change
+// after another, and keeps a change if the execution still has the same problem (delta debugging: Zeller and
+// Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002). It stops when no change helps, or
+// after the given number of events; 0 stands for 80 million. The result depends only on the seed. Shrink returns nil if
+// the seed passes, or if ctx is done before the seed's scenario has run.
 func Shrink(ctx context.Context, c Config, events uint64) *Least {
 	c.Trace = nil
 	if events == 0 {
@@ -48,12 +48,13 @@ func Shrink(ctx context.Context, c Config, events uint64) *Least {
 		return nil
 	}
 	if first.wrong() == Endless {
+		// An endless scenario would use up the whole budget in a single trial.
 		c.MaxEvents = trialEvents
 	}
 	s := &shrinker{ctx: ctx, granted: events, Least: Least{Result: first, First: first, config: c, before: e.sizes(), execution: e}}
 	scripted := w.clone()
 	scripted.calls = slices.Clone(e.submitted)
-	// The calls of a second run have ids of the first run.
+	// A second run reuses the ids of the first run, so a script cannot express it.
 	if s.Drawn = e.second || !s.try(scripted); !s.Drawn {
 		s.rounds()
 		s.sidestep()
@@ -61,7 +62,7 @@ func Shrink(ctx context.Context, c Config, events uint64) *Least {
 	return &s.Least
 }
 
-// rounds tries all changes until none helps.
+// rounds repeats all changes until a round keeps none.
 func (s *shrinker) rounds() {
 	for before := -1; before != s.kept; {
 		before = s.kept
@@ -69,8 +70,8 @@ func (s *shrinker) rounds() {
 	}
 }
 
-// sidestep continues from other scenarios of the same size, from which more may be removable, as long as that leads to
-// smaller scenarios.
+// sidestep continues from other scenarios of the same size, which may allow further removals. It keeps the result only
+// if it is smaller.
 func (s *shrinker) sidestep() {
 	for range sidesteps {
 		least := s.Least
@@ -90,13 +91,13 @@ func (s *shrinker) sidestep() {
 type shrinker struct {
 	Least
 	ctx     context.Context
-	granted uint64 // events
+	granted uint64 // event budget
 	used    uint64
-	kept    int // changes
+	kept    int // number of changes that were kept
 	shaken  uint64
 }
 
-// round tries every change once: first the changes that remove the most.
+// round tries every change once, starting with those that remove the most.
 func (s *shrinker) round() {
 	s.keepCycle()
 	s.change(func(w *world) { w.core = core{} })
@@ -107,7 +108,8 @@ func (s *shrinker) round() {
 	s.shorten()
 }
 
-// try runs a scenario, and keeps it if it has the same problem. A random scenario is tried in several variants.
+// try runs a scenario, and keeps it if it has the same problem. If the network has loss or jitter, try repeats the
+// scenario with other seeds.
 func (s *shrinker) try(w *world) bool {
 	if !w.legal(s.config.Engine) {
 		return false
@@ -116,13 +118,14 @@ func (s *shrinker) try(w *world) bool {
 	for n := range uint64(chances) {
 		c := s.config
 		if c.MaxEvents == 0 {
-			c.MaxEvents = max(trialEvents, 2*s.Events) // with fewer, a scenario that passes would seem endless
+			c.MaxEvents = max(trialEvents, 2*s.Events) // with a lower bound, a scenario that passes would seem endless
 		}
+		// Check the bound before the run, not the use after it, so that the search never exceeds its budget.
 		if s.used+c.MaxEvents > s.granted || s.ctx.Err() != nil {
 			s.Exhausted = s.Exhausted || s.used+c.MaxEvents > s.granted
 			return false
 		}
-		w.seed = seed + n<<32 // draws for other seeds have other numbers
+		w.seed = seed + n<<32 // in the high bits, so that variants of different seeds differ
 		res, e := w.run(c)
 		s.used += res.Events
 		s.Runs++
@@ -137,21 +140,22 @@ func (s *shrinker) try(w *world) bool {
 	return false
 }
 
-// alike reports whether the problem of the seed's scenario has occurred again.
+// alike reports whether a result has the same problem as the seed's scenario.
 func (s *shrinker) alike(r *Result) bool {
 	return r.Has(s.First.wrong()) && (s.First.wrong() != Violated || r.Invariant == s.First.Invariant) && r.Anomaly == s.First.Anomaly && r.Panic == s.First.Panic
 }
 
-// change tries the current scenario with a change.
+// change applies a change to a copy of the current scenario, and tries the copy. It returns false if the change has no
+// effect.
 func (s *shrinker) change(change func(*world)) bool {
 	w := s.execution.world.clone()
 	change(w)
 	return !reflect.DeepEqual(w, s.execution.world) && s.try(w)
 }
 
-// leave tries the current scenario with a part removed. Some problems show only if certain transactions meet at the
-// right time, or in rows of the right regions. Other effects of the change would mask them. So if there are few calls,
-// leave also tries other times, rows and regions of the calls, other times of faults, and other random numbers.
+// leave tries the current scenario with a part removed. Some problems show only if certain transactions overlap in
+// time, or use rows of certain regions, and a removal may disturb that. So if there are few calls, leave also tries the
+// removal with other times, rows and regions of the calls, other times of faults, and other random numbers.
 func (s *shrinker) leave(change func(*world)) bool {
 	if s.change(change) {
 		return true
@@ -172,18 +176,19 @@ func (s *shrinker) leave(change func(*world)) bool {
 	return false
 }
 
-// drop removes as many of n things as it can, in large groups first and from the end: without removes the things from i
-// to j from a scenario.
+// drop removes as many of n elements as possible, from the end and in large groups first. without removes the elements
+// in [i, j) from a scenario.
 func (s *shrinker) drop(n func(*world) int, without func(w *world, i, j int)) {
 	for size := max(1, n(s.execution.world)/2); size > 0; size /= 2 {
+		// From the end: a removal leaves the indexes of the elements that are still to be tried.
 		for end := n(s.execution.world); end > 0; end -= size {
 			s.leave(func(w *world) { without(w, max(0, end-size), end) })
 		}
 	}
 }
 
-// keepCycle tries the transactions of the history's cycle alone, and together with the transactions that wrote the
-// versions that they used.
+// keepCycle tries only the transactions of the anomaly's cycle, then these together with the writers of the versions
+// that they used.
 func (s *shrinker) keepCycle() {
 	v := s.execution.verdict
 	if v == nil || v.Passed {
@@ -204,7 +209,7 @@ func (s *shrinker) keepCycle() {
 	}
 }
 
-// dropFaults removes faults of the network and of nodes: a cut with its healing, and a crash with its restart.
+// dropFaults removes faults of the network and of nodes. A cut goes with its heal, a crash with its restart.
 func (s *shrinker) dropFaults() {
 	s.drop(func(w *world) int { return len(w.pairs()) }, func(w *world, i, j int) {
 		var gone []int
@@ -216,6 +221,7 @@ func (s *shrinker) dropFaults() {
 			if !slices.Contains(gone, n) {
 				left = append(left, f)
 			} else if f.kind.loss() && w.core.begins > 0 {
+				// The region is no longer lost, so its clients take part in the second phase.
 				w.core.regions = append(w.core.regions, f.a)
 			}
 		}
@@ -236,16 +242,17 @@ func (s *shrinker) dropFaults() {
 	})
 }
 
-// dropNodes leaves out regions, partitions and replicas.
+// dropNodes removes regions, partitions and replicas.
 func (s *shrinker) dropNodes() {
 	if s.execution.load.run != nil {
-		return // its rows and its calls belong to this topology
+		return // the rows and calls of a run's workload depend on the topology
 	}
 	for r := len(s.execution.topology.Regions) - 1; r >= 0 && len(s.execution.topology.Regions) > 1; r-- {
+		// The region's clients may be essential even if its nodes are not, so retry with its clients moved.
 		if !s.leave(func(w *world) { w.leaveOut(geo.Region(r)) }) {
 			s.leave(func(w *world) {
 				for i := range w.calls {
-					if w.calls[i].region == geo.Region(r) { // its clients move
+					if w.calls[i].region == geo.Region(r) { // move its clients
 						w.calls[i].region = geo.Region((r + 1) % len(w.topology.Regions))
 					}
 				}
@@ -259,7 +266,7 @@ func (s *shrinker) dropNodes() {
 	}
 }
 
-// simplify replaces the network, the nodes and the parameters by simple, typical values.
+// simplify replaces settings of the network, the nodes and the parameters by simple values.
 func (s *shrinker) simplify() {
 	links := func(f func(l *geo.Link, back geo.Link, local bool)) func(*world) {
 		return func(w *world) {
@@ -271,6 +278,8 @@ func (s *shrinker) simplify() {
 			for a, row := range w.core.links {
 				for b := range row {
 					l := w.topology.Links[a][b]
+					// The links of the second phase already lose nothing and have no jitter. Only their delay and bandwidth
+					// follow the topology.
 					row[b].Delay, row[b].BandwidthMbps = l.Delay, l.BandwidthMbps
 				}
 			}
@@ -310,7 +319,7 @@ func (s *shrinker) simplify() {
 	}
 }
 
-// shorten leaves parts of key-value transactions out, and lets things happen at whole milliseconds.
+// shorten removes operands from key-value transactions, and rounds the times of calls to whole milliseconds.
 func (s *shrinker) shorten() {
 	for n := 0; !s.execution.load.bank && s.execution.load.run == nil && n < len(s.execution.calls); n++ {
 		operands := func() []string { return strings.Fields(string(s.execution.calls[n].args)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/calvin"
 )
 
-// configOf returns the configuration of a seed with a faulty variant.
+// configOf returns the configuration of a faulty variant with a seed.
 func configOf(t *testing.T, name string, seed uint64) Config {
 	t.Helper()
 	i := slices.IndexFunc(broken.All(), func(d broken.Database) bool { return d.Name == name })
@@ -27,10 +27,10 @@ func configOf(t *testing.T, name string, seed uint64) Config {
 	return c
 }
 
-// leastWorlds caches the minimal scenarios by database and seed: shrinking one runs hundreds of scenarios.
+// leastWorlds caches minimal scenarios by variant and seed, because shrinking a scenario runs hundreds of others.
 var leastWorlds = map[string]*Least{}
 
-// leastOf returns the minimal scenario of a seed with a faulty variant.
+// leastOf returns the minimal scenario of a faulty variant with a seed.
 func leastOf(t *testing.T, name string, seed uint64) *Least {
 	t.Helper()
 	key := fmt.Sprint(name, seed)
@@ -40,7 +40,7 @@ func leastOf(t *testing.T, name string, seed uint64) *Least {
 	return leastWorlds[key]
 }
 
-// Failing scenarios shrink to comprehensible scenarios with the same problem, and always to the same result.
+// Failing scenarios shrink to small scenarios with the same problem, and the result is deterministic.
 func TestShrink(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed  uint64
@@ -70,7 +70,7 @@ func TestShrink(t *testing.T) {
 			if m := tc.least; least.Regions > m.Regions || least.Nodes > m.Nodes || least.Transactions > m.Transactions || least.Faults > m.Faults {
 				t.Errorf("%+v is more than %+v:\n%s", least, m, l)
 			}
-			if name != "read-committed" && name != "primary-unasked-writer" { // two say whether it is deterministic
+			if name != "read-committed" && name != "primary-unasked-writer" { // two variants are enough to check determinism
 				return
 			}
 			if again := Shrink(t.Context(), configOf(t, name, tc.seed), 0); again.String() != l.String() {
@@ -80,7 +80,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// The search ends with the events that were granted, and says so, and nothing is made of a seed that passes.
+// The search stops when its event budget is used up, and reports that. A seed that passes has no minimal scenario.
 func TestShrinkEnds(t *testing.T) {
 	if l := Shrink(t.Context(), Config{Engine: calvin.Engine, Seed: 1}, 0); l != nil {
 		t.Errorf("a least world of a seed that passes:\n%s", l)
@@ -91,8 +91,8 @@ func TestShrinkEnds(t *testing.T) {
 	}
 }
 
-// Clients with a script send the drawn transactions at the drawn times, and get the same answers: so a script without
-// removals changes nothing.
+// Clients with a script send the drawn transactions at the drawn times and get the same answers, so a complete script
+// changes nothing.
 func TestScriptsAreWhatWasDrawn(t *testing.T) {
 	for _, e := range engines.All() {
 		for seed := uint64(1); seed <= 6; seed++ {
@@ -109,7 +109,7 @@ func TestScriptsAreWhatWasDrawn(t *testing.T) {
 	}
 }
 
-// Removing a region removes its nodes, clients, faults and members; other regions keep theirs.
+// Removing a region removes its nodes, clients, faults and group members; other regions keep theirs.
 func TestLeaveOut(t *testing.T) {
 	links := make([][]geo.Link, 3)
 	for a := range links {
@@ -160,7 +160,7 @@ func TestLeaveOut(t *testing.T) {
 	}
 }
 
-// The shrinker tries no scenario for which the engine promises nothing: a failure there would not be a fault.
+// The shrinker tries no scenario about which the engine promises nothing, because a failure there would not be a fault.
 func TestLegal(t *testing.T) {
 	whole := func() *world {
 		w := worldOf(t, Config{Engine: calvin.Engine, Seed: 2})
@@ -195,7 +195,7 @@ func TestLegal(t *testing.T) {
 	}
 }
 
-// Transactions on other rows do the same to these.
+// A renamed transaction has the same effect on the other rows.
 func TestRename(t *testing.T) {
 	rows := []int{2, 0, 1}
 	kv, bank := &load{rows: 3}, &load{rows: 3, bank: true}
@@ -221,7 +221,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// The minimal scenario of a lost update shows it: two clients, the row, and the answer to each.
+// The minimal scenario of a lost update shows two clients, the row, and both answers.
 func TestLeastWorldIsTold(t *testing.T) {
 	l := Shrink(t.Context(), configOf(t, "read-committed", 2), 0)
 	if l == nil || l.Anomaly != history.LostUpdate {

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Seeds are those to be run: First, First+Step, and so on, Count of them. A Step of 0 is 1.
+// Seeds is a sequence of Count seeds: First, First+Step, First+2*Step, and so on. A Step of 0 stands for 1.
 type Seeds struct {
 	First uint64 `json:"first"`
 	Count uint64 `json:"count"`
 	Step  uint64 `json:"step,omitempty"`
 }
 
-// Shard returns the seeds that the i-th of n machines runs, from 0.
+// Shard returns the seeds for machine i of n, counted from 0.
 func (s Seeds) Shard(i, n uint64) Seeds {
 	left := s.Count - min(i, s.Count)
 	return Seeds{First: s.at(i), Count: (left + n - 1) / n, Step: s.step() * n}
 }
 
-// After returns the seeds that remain after the first n have been run.
+// After returns the seeds that remain after the first n have run.
 func (s Seeds) After(n uint64) Seeds {
 	n = min(n, s.Count)
 	return Seeds{First: s.at(n), Count: s.Count - n, Step: s.Step}
@@ -30,7 +30,7 @@ func (s Seeds) After(n uint64) Seeds {
 func (s Seeds) step() uint64       { return max(s.Step, 1) }
 func (s Seeds) at(i uint64) uint64 { return s.First + i*s.step() }
 
-// String names them, for example "seeds 1 to 100" or "seeds 3, 11, ... to 99".
+// String describes the seeds, for example "seeds 1 to 100" or "seeds 3, 11, ... to 99".
 func (s Seeds) String() string {
 	switch {
 	case s.Count == 0:
@@ -43,39 +43,38 @@ func (s Seeds) String() string {
 	return fmt.Sprintf("seeds %d, %d, ... to %d", s.First, s.at(1), s.at(s.Count-1))
 }
 
-// Summary adds up the seeds of one engine.
+// Summary sums up the results of one engine's seeds.
 type Summary struct {
 	Engine string `json:"engine"`
-	// Seeds are the seeds that were run. Passed and Failed count them; Least is the smallest seed that has failed.
+	// Seeds are the seeds that have run. Passed and Failed count them; Least is the smallest seed that failed.
 	Seeds  Seeds  `json:"seeds"`
 	Passed int    `json:"passed"`
 	Failed int    `json:"failed"`
 	Least  uint64 `json:"least,omitempty"`
-	// Transactions were sent by clients; Lost counts the seeds in which a region was lost, Restarted those in which nodes
-	// crashed and started again.
+	// Transactions counts the transactions that clients sent. Lost counts the seeds in which a region was lost, Restarted
+	// the seeds in which nodes crashed and restarted.
 	Transactions int64         `json:"transactions"`
 	Committed    int64         `json:"committed"`
 	Lost         int           `json:"lost"`
 	Restarted    int           `json:"restarted"`
 	Virtual      time.Duration `json:"virtualNanoseconds"`
-	// Torn counts the seeds in which logs lost data that was not synced, Unread the seeds in which a log could not be
-	// read.
+	// Torn counts the seeds in which logs lost unsynced data, Unread the seeds in which a log could not be read.
 	Torn   int `json:"torn,omitempty"`
 	Unread int `json:"unread,omitempty"`
 	// Replaced counts the nodes that were lost and replaced.
 	Replaced int `json:"replaced,omitempty"`
 	// Stragglers counts the nodes that lagged permanently at the end.
 	Stragglers int `json:"stragglers,omitempty"`
-	// Written counts the checkpoints, and Largest is the size of a replica's largest checkpoint, in bytes.
+	// Written counts the checkpoints. Largest is the size of the largest checkpoint, in bytes.
 	Written int `json:"written,omitempty"`
 	Largest int `json:"largestBytes,omitempty"`
-	// Mended is the longest time until all copies were there again: see Result.
+	// Mended is the longest time until the database was fully replicated again, as in Result.
 	Mended time.Duration `json:"mendedNanoseconds,omitempty"`
-	// Slowest is the latency of the slowest transaction in the second phase, in scenarios that have one.
+	// Slowest is the latency of the slowest transaction of all second phases (Config.Core); 0 without any.
 	Slowest time.Duration `json:"slowestNanoseconds,omitempty"`
 }
 
-// String returns one line that ends with "N passed, N failed", and names the smallest seed that failed.
+// String returns a line that ends with "N passed, N failed". If a seed failed, the line also names the smallest one.
 func (s *Summary) String() string {
 	disks := ""
 	if s.Torn+s.Unread > 0 {
@@ -101,15 +100,15 @@ func (s *Summary) String() string {
 	return text
 }
 
-// Soak runs seeds on all cores, and calls each for every result in the order of seeds. It ends early with ctx. c.Seed
-// and c.Trace are not used.
+// Soak runs seeds on all cores, and calls each with every result, ordered by seed. It starts no further seed once ctx
+// is done. It ignores c.Seed and c.Trace.
 func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summary {
 	c.Trace = nil
 	sum := Summary{Engine: c.Engine.Name, Seeds: Seeds{First: seeds.First, Step: seeds.Step}}
 	var (
 		mu    sync.Mutex
-		next  uint64 // to be run
-		tell  uint64 // to be reported
+		next  uint64 // index of the next seed to run
+		tell  uint64 // index of the next seed to report
 		ready = map[uint64]*Result{}
 		group sync.WaitGroup
 	)
@@ -122,10 +121,13 @@ func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summar
 				next++
 				one := c
 				one.Seed = seeds.at(i)
+				// The mutex protects everything else, including the calls of each. Only the scenario itself runs without it.
 				mu.Unlock()
 				r := Run(one)
 				mu.Lock()
 				ready[i] = r
+				// Results wait in ready until all earlier seeds are reported, so that the output does not depend on the number
+				// of cores.
 				for ready[tell] != nil {
 					sum.add(ready[tell])
 					if each != nil {

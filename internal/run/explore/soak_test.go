@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/calvin"
 )
 
-// The shards of some seeds are these seeds, each once.
+// The shards of a sequence of seeds contain each seed exactly once.
 func TestShards(t *testing.T) {
 	for _, s := range []Seeds{{First: 1, Count: 100}, {First: 7, Count: 3}, {First: 1, Count: 1}, {First: 5, Count: 20, Step: 3}} {
 		for _, n := range []uint64{1, 2, 3, 16} {
@@ -40,8 +40,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// An exploration that is stopped and resumed finds the same as an uninterrupted one, and only the same exploration can
-// be resumed.
+// An exploration that is stopped and resumed finds the same as an uninterrupted exploration. A file can only resume the
+// exploration that created it.
 func TestProgress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	seeds := Seeds{First: 3, Count: 12, Step: 2}
@@ -91,7 +91,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// The least seed that fails is named, also where it was run before others that fail.
+// The summary names the smallest seed that fails, even if a larger one ran before it.
 func TestLeastSeedIsNamed(t *testing.T) {
 	c := configOf(t, "janus-without-read-write-edges", 0)
 	sum := Soak(t.Context(), c, Seeds{First: 2, Count: 10}, nil)

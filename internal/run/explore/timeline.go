@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// maxTimeline bounds the faults of a timeline, not counting faults that kill processes; maxShutdowns bounds these.
+	// maxTimeline bounds the faults of a timeline that do not stop processes; maxShutdowns bounds the shutdowns.
 	maxTimeline, maxShutdowns = 6, 3
-	// maxSkew is the maximum clock change of a fault if no answer depends on clocks.
+	// maxSkew is the maximum clock change of a fault for engines that declare no clock bound.
 	maxSkew = 500 * time.Millisecond
-	// mostLossPPM is the maximum loss of a link, unless it loses everything. With half of the packets lost some scenarios
-	// do not finish in time.
+	// mostLossPPM is the maximum loss of a link, except for total loss. With a loss of 50% some scenarios do not finish
+	// in time.
 	mostLossPPM = 300_000
 )
 
-// makeTimeline replaces the scenario's faults by a timeline of faults like spec.faults of a BenchmarkRun. The faults
-// are of every kind that a simulation can play, have any target of a manifest, and overlap.
+// makeTimeline replaces the scenario's faults by a timeline like spec.faults of a BenchmarkRun. It draws faults of
+// every kind that a simulation supports, with any target that a manifest can name. Faults may overlap.
 func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
 	d := drawer{w, r, long}
 	kinds := []string{faults.CPUStress, faults.MemoryStress, faults.DiskReadLoad, faults.DiskWriteLoad, faults.IODelay, faults.ClockSkew}
 	if len(w.topology.Regions) > 1 {
-		// As often as all others together.
+		// Partitions are as likely as all other network faults together.
 		kinds = append(kinds, faults.NetworkDelay, faults.NetworkLoss, faults.NetworkBandwidth, faults.NetworkPartition, faults.NetworkPartition, faults.NetworkPartition)
 	}
 	db, survival := w.database(c.Engine), c.Engine.Tolerance(w.topology, w.params)
@@ -46,23 +46,27 @@ func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
 		kill := &v1alpha1.PodKillFault{Target: v1alpha1.NodeTarget{
 			Regions: []string{w.topology.Regions[survival.Regions[r.IntN(len(survival.Regions))]]},
 		}}
+		// The successor of a killed pod is a new incarnation, so the kill must be permanent unless the engine replaces
+		// every node.
 		kill.Lasting = r.IntN(2) == 0 || !c.Engine.ReplacesAll(w.topology, w.params)
 		d.add(v1alpha1.Fault{PodKill: kill})
 	case ends == 2 && c.Engine.ReplacesAll(w.topology, w.params):
 		one := int32(1)
 		d.add(v1alpha1.Fault{ContainerKill: &v1alpha1.ContainerKillFault{Target: v1alpha1.NodeTarget{Count: &one}}})
 	}
+	// A partition may hold back messages from nodes that the kill removes; see makeFaults.
 	if len(w.killed()) > 0 && !survival.InFlight {
 		kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == faults.NetworkPartition })
 	}
 	skew := maxSkew
 	if c.Engine.ClockBound != nil {
-		skew = c.Engine.ClockBound(w.params) / 2 / maxTimeline // all of them may hit one node
+		skew = c.Engine.ClockBound(w.params) / 2 / maxTimeline // all skews may hit the same node
 	}
 	for range 1 + r.IntN(maxTimeline) {
 		d.add(d.fault(kinds[r.IntN(len(kinds))], skew, c.Engine.Roles))
 	}
 	plan := faults.NewPlan(w.timeline, w.topology, w.seed)
+	// LogsSimulated decides, as in simulated runs, whether the faults need nodes with logs.
 	w.durable = db.LogsSimulated(plan)
 	w.settle()
 }
@@ -74,7 +78,7 @@ type drawer struct {
 	long bool
 }
 
-// add gives a fault its name and its time.
+// add appends a fault to the timeline, with a name, a start and a duration.
 func (d *drawer) add(f v1alpha1.Fault) {
 	f.Name = fmt.Sprintf("fault-%d", len(d.w.timeline)+1)
 	f.At = v1alpha1.DurationOf(upTo(d.r, d.w.load.until))
@@ -84,18 +88,20 @@ func (d *drawer) add(f v1alpha1.Fault) {
 	}
 	length += upTo(d.r, length)
 	f.Duration = &v1alpha1.Duration{Duration: length}
+	// Kills have no duration: the process restarts by itself, or never.
 	if f.PodKill != nil || f.ContainerKill != nil {
 		f.Duration = nil
 	}
 	d.w.timeline = append(d.w.timeline, f)
 }
 
-// shutdown ends nodes for a while, as their machines or their disks do.
+// shutdown returns a fault that stops nodes for a while: a machine shutdown or a failing disk.
 func (d *drawer) shutdown() v1alpha1.Fault {
 	target := d.target(nil)
 	if d.r.IntN(2) == 0 {
 		return v1alpha1.Fault{NodeShutdown: &v1alpha1.NodeShutdownFault{Target: target}}
 	}
+	// Errno 5 is EIO. At 100 percent every operation on the disk fails.
 	return v1alpha1.Fault{IOError: &v1alpha1.IOErrorFault{Target: target, Errno: 5, Percent: 100}}
 }
 
@@ -107,6 +113,7 @@ func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alp
 		f.NetworkDelay = &v1alpha1.NetworkDelayFault{Between: d.pair(), Delay: v1alpha1.DurationOf(delay), Jitter: v1alpha1.DurationOf(upTo(r, delay/2))}
 	case faults.NetworkLoss:
 		loss := int32(1 + r.IntN(mostLossPPM))
+		// Total loss acts like a partition, so it must not be combined with a permanent kill.
 		if r.IntN(8) == 0 && len(d.w.killed()) == 0 {
 			loss = 1e6
 		}
@@ -135,7 +142,7 @@ func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alp
 	return f
 }
 
-// pair returns the links from one region, to another region or to all others, in both directions or in one.
+// pair returns links from a region to another region, or to all others (To is empty), in one or both directions.
 func (d *drawer) pair() v1alpha1.RegionPair {
 	from := d.region()
 	p := v1alpha1.RegionPair{From: from, OneWay: d.r.IntN(2) == 0}
@@ -145,15 +152,15 @@ func (d *drawer) pair() v1alpha1.RegionPair {
 	return p
 }
 
-// side returns one side of a partition: the nodes of a region, or fewer.
+// side returns one side of a partition: all nodes of a region, or some of them.
 func (d *drawer) side(roles []string) v1alpha1.NodeTarget {
 	t := d.target(roles)
 	t.Regions = d.region()
 	return t
 }
 
-// target returns nodes of the database: of one region or all, of some partition or of all, all of them or some, or the
-// nodes that have a role.
+// target returns a random set of nodes: in one or all regions, in one or all partitions, with any or a given role, and
+// all, one or a percentage of these nodes.
 func (d *drawer) target(roles []string) (t v1alpha1.NodeTarget) {
 	r := d.r
 	if r.IntN(2) == 0 {
@@ -178,33 +185,33 @@ func (d *drawer) target(roles []string) (t v1alpha1.NodeTarget) {
 func (d *drawer) region() []string {
 	names := d.w.topology.Regions
 	i := d.r.IntN(len(names))
+	// Limit the capacity, so that an append to the result cannot overwrite the topology's names.
 	return names[i : i+1 : i+1]
 }
 
-// others returns the regions except some, in random order.
+// others returns the regions that are not in but, in random order.
 func (d *drawer) others(but []string) []string {
 	left := slices.DeleteFunc(slices.Clone(d.w.topology.Regions), func(name string) bool { return slices.Contains(but, name) })
 	d.r.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
 	return left
 }
 
-// database adapts the scenario's database for fault injection. Its nodes have no journals: a node with a disk has a
-// log.
+// database adapts the scenario's database for fault injection. Nodes have no journals: a node with a disk has a log.
 func (w *world) database(e *protocol.Engine) *faults.Database {
 	return &faults.Database{Engine: e, Params: w.params, Topology: w.topology}
 }
 
-// play has the faults of the timeline happen, by what does so in simulated runs.
+// play starts the injector of simulated runs on the timeline, if there is one.
 func (e *execution) play(c Config) {
 	if len(e.timeline) > 0 {
 		e.injector = simulated.Start(e.sim, e.database(c.Engine), faults.NewPlan(e.timeline, e.topology, e.seed), 0, e.offsets)
 	}
 }
 
-// played reports whether all faults of the timeline are over, new incarnations in their places too.
+// played reports whether all faults of the timeline are over and their new incarnations have started.
 func (e *execution) played() bool { return e.injector == nil || e.injector.Over() }
 
-// ends returns the planned end of a fault.
+// ends returns the planned end of a fault; for a fault without a duration, its start.
 func ends(f *v1alpha1.Fault) time.Duration {
 	if f.Duration == nil {
 		return f.At.Duration
@@ -212,7 +219,7 @@ func ends(f *v1alpha1.Fault) time.Duration {
 	return f.At.Duration + f.Duration.Duration
 }
 
-// killed returns the regions with nodes that the timeline kills permanently.
+// killed returns the regions whose nodes the timeline kills permanently.
 func (w *world) killed() (regions []geo.Region) {
 	for i := range w.timeline {
 		if k := w.timeline[i].PodKill; k != nil && k.Lasting {
@@ -224,7 +231,8 @@ func (w *world) killed() (regions []geo.Region) {
 	return regions
 }
 
-// timelineLegal is what legal is, as far as the timeline goes.
+// timelineLegal reports whether the engine makes promises about the scenario with this timeline: the part of legal that
+// concerns the timeline.
 func (w *world) timelineLegal(e *protocol.Engine) bool {
 	db, plan := w.database(e), faults.NewPlan(w.timeline, w.topology, w.seed)
 	w.durable = w.durable || db.LogsSimulated(plan)
@@ -243,7 +251,7 @@ func (w *world) timelineLegal(e *protocol.Engine) bool {
 	return true
 }
 
-// keepTimeline leaves out the faults that aim at regions or partitions which are not there any more.
+// keepTimeline removes faults whose targets name regions or partitions that no longer exist.
 func (w *world) keepTimeline() {
 	t := w.topology
 	gone := func(names []string) bool {
@@ -260,7 +268,7 @@ func (w *world) keepTimeline() {
 	})
 }
 
-// describeFault says it as a manifest does, but for name and time.
+// describeFault returns the fault's kind and fields as JSON, without name and start, followed by its duration.
 func describeFault(f *v1alpha1.Fault) string {
 	text, err := json.Marshal(f)
 	var fields map[string]json.RawMessage
@@ -268,7 +276,7 @@ func describeFault(f *v1alpha1.Fault) string {
 		err = json.Unmarshal(text, &fields)
 	}
 	if err != nil {
-		return err.Error() // no drawn fault has one
+		return err.Error() // unreachable: every drawn fault marshals to JSON
 	}
 	for _, field := range []string{"name", "at", "duration"} {
 		delete(fields, field)
@@ -283,7 +291,7 @@ func describeFault(f *v1alpha1.Fault) string {
 	return what
 }
 
-// countReplaced counts the nodes that the timeline has killed and new incarnations have replaced, which start
+// countReplaced adds the nodes that the timeline killed and that new incarnations replaced. These incarnations start
 // immediately.
 func (e *execution) countReplaced() {
 	if e.injector == nil {

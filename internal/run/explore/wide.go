@@ -15,35 +15,37 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// wide holds the additional draws of a scenario of Config.Wide.
+// wide holds the additional draws of a Config.Wide scenario.
 type wide struct {
-	// attempts bounds how often a client sends a transaction that conflicts abort; 0 and 1 mean once.
+	// attempts bounds the attempts of a client at a transaction that aborts because of a conflict; 0 and 1 both mean a
+	// single attempt.
 	attempts int
 	// shrink is protocol.Config.Shrink.
 	shrink uint8
-	// padding is the number of unused rows, each of paddingBytes, so that state transfers have several pieces.
+	// padding is the number of additional rows, of paddingBytes each, that no transaction uses. They make state transfers
+	// take several messages.
 	padding, paddingBytes int
-	// again adds a second run after the first is judged: it loads the rows again and reuses the transaction ids.
+	// again adds a second run once the first is judged. It loads the rows again and reuses the transaction ids.
 	again bool
-	// plain has clients call procedures that are not traced. Traced procedures write a stamp in place of a deleted row,
-	// so that replicas delete no row. No history is judged then.
+	// plain makes clients call untraced procedures. A traced procedure writes a stamp in place of a deleted row, so
+	// replicas never delete one. The explorer judges no history of untraced procedures.
 	plain bool
 }
 
 const (
-	// maxAttempts bounds the attempts of a client.
+	// maxAttempts bounds wide.attempts.
 	maxAttempts = 5
-	// shrinkBits is the most by which amounts are shrunk: 64 MB to a byte.
+	// shrinkBits is the maximum of wide.shrink: thresholds become up to 2^26 times smaller, so 64 MB become a byte.
 	shrinkBits = 26
-	// mostPadding bounds the bytes of unused rows on a node that holds all of them.
+	// mostPadding bounds the total bytes of unused rows on a node that stores all of them.
 	mostPadding = 1 << 20
-	// betweenRuns is the idle time of a database between two runs: drivers take longer to load rows and to start workers.
+	// betweenRuns is the idle time between two runs. Drivers need longer to load rows and to start workers.
 	betweenRuns = time.Second
-	// paddingFrom is the number of the first of them.
+	// paddingFrom is the number of the first unused row, above all rows of the load.
 	paddingFrom = 1 << 20
 )
 
-// makeWide draws the additional parameters of a wide scenario from the seed alone.
+// makeWide draws the additional settings of a wide scenario, independently of the engine.
 func (w *world) makeWide(r *rand.Rand) {
 	w.wide = wide{}
 	if r.IntN(2) == 0 {
@@ -59,13 +61,14 @@ func (w *world) makeWide(r *rand.Rand) {
 	}
 	w.load.pairs = r.IntN(3) == 0
 	w.wide.again = r.IntN(4) == 0
+	// SmallBank keeps few customers, so that its transactions conflict.
 	if !w.load.bank && r.IntN(4) == 0 {
 		w.load.rows = 20 + r.IntN(200)
 	}
 	w.wide.plain = r.IntN(8) == 0
 }
 
-// describe writes the draws that are not the default.
+// describe writes the settings that differ from the default.
 func (x *wide) describe(b *strings.Builder) {
 	if x.attempts > 1 {
 		fmt.Fprintf(b, "up to %d attempts\n", x.attempts)
@@ -95,8 +98,8 @@ func (x *wide) fill(layout geo.Layout, s *sim.Sim) {
 	}
 }
 
-// wideParam draws a value from the whole range of an engine's parameter with a uniform logarithm. In an eighth of the
-// cases it returns the least value, and in a quarter the default.
+// wideParam draws a value from the whole range of a parameter, with a uniform logarithm. It returns the minimum in an
+// eighth of the cases, and the default in a quarter.
 func wideParam(p protocol.Parameter, r *rand.Rand) string {
 	switch n := r.IntN(8); {
 	case len(p.OneOf) > 0:
@@ -111,11 +114,12 @@ func wideParam(p protocol.Parameter, r *rand.Rand) string {
 	case n == 2:
 		return p.Min.String()
 	}
+	// The lower bound must be positive, because 0 has no logarithm.
 	return logUniform(r, max(p.Min, leastLag), max(p.Max, leastLag)).String()
 }
 
-// patience returns the time after the last fault and the last transaction within which everything must complete. It is
-// longer if parameters are long, since recovery may wait for several in turn.
+// patience returns the time after the last fault and the last transaction within which everything must complete. In
+// wide scenarios it grows with the duration parameters, because recovery may wait for several of them in turn.
 func (w *world) patience(e *protocol.Engine) time.Duration {
 	all := patience
 	if !w.isWide {
@@ -129,10 +133,11 @@ func (w *world) patience(e *protocol.Engine) time.Duration {
 	return all
 }
 
-// longParameter is the number of times that each duration among the parameters extends the patience.
+// longParameter is the factor with which each duration parameter extends the patience.
 const longParameter = 50
 
-// nextPairs writes in two groups, or scans both.
+// nextPairs returns a call of simload's procedure that writes to two groups, scans two groups, or scans one and writes
+// to another.
 func (l *load) nextPairs(r *rand.Rand) string {
 	a := r.IntN(groupsOf)
 	b := (a + 1 + r.IntN(groupsOf-1)) % groupsOf
@@ -149,7 +154,8 @@ func (l *load) nextPairs(r *rand.Rand) string {
 	}
 }
 
-// retry has a client send a transaction again that was aborted for the sake of others, as clients do, under another id.
+// retry keeps the transaction of client i for another attempt if it was aborted because of a conflict and attempts
+// remain. The client sends it under a new id.
 func (c *clients) retry(i int, o txn.Outcome) {
 	t := c.tries[i]
 	if c.script != nil || o.Status != txn.Aborted || o.Cause != txn.CauseConflict || int(t.Attempt)+1 >= c.wide.attempts {
@@ -159,8 +165,8 @@ func (c *clients) retry(i int, o txn.Outcome) {
 	t.Attempt++
 }
 
-// mayRunAgain reports whether a second run can follow: every transaction has its answer and all nodes are alive, as in
-// a database that several runs use.
+// mayRunAgain reports whether a second run can follow: the first has passed, every transaction is answered, and all
+// nodes are running, as in a database that several runs use.
 func (e *execution) mayRunAgain(res *Result) bool {
 	if !e.wide.again || e.calls != nil || !res.Passed() || !e.complete() || e.core.begins > 0 || e.injector != nil {
 		return false
@@ -173,8 +179,8 @@ func (e *execution) mayRunAgain(res *Result) bool {
 	return true
 }
 
-// runAgain loads the rows again, as drivers do between runs when all replicas are quiescent. It then lets the clients
-// send transactions with the same ids once more. There are no faults in that time.
+// runAgain loads the rows again, as drivers do between runs once all replicas are quiescent. It then lets the clients
+// send transactions with the same ids again, without faults.
 func (e *execution) runAgain(c Config, res *Result) {
 	e.sim.Run(e.sim.Now() + betweenRuns)
 	for n := range geo.NodeID(e.topology.Nodes()) {
@@ -182,11 +188,13 @@ func (e *execution) runAgain(c Config, res *Result) {
 	}
 	e.load.fill(e.layout, e.sim)
 	e.wide.fill(e.layout, e.sim)
+	// The second run has a history of its own, because the same ids denote other transactions.
 	e.taps.History = history.History{KeyName: e.taps.History.KeyName}
 	for _, name := range e.topology.Regions {
 		e.taps.History.Region(name)
 	}
 	until := e.load.until
+	// Restore the scenario: Least.Trace and Least.WritePage run it again.
 	defer func() { e.load.until = until }()
 	e.load.until += e.sim.Now()
 	e.second = true

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/oceanvista"
 )
 
-// Every engine keeps its promises with parameters from their whole ranges, clients that try again, small amounts and
+// Every engine keeps its promises with parameters from their whole ranges, clients that retry, small thresholds and
 // second runs.
 func TestWide(t *testing.T) {
 	for _, e := range engines.All() {
@@ -28,7 +28,7 @@ func TestWide(t *testing.T) {
 	}
 }
 
-// With small amounts a node can lag permanently. It counts as lost: otherwise these scenarios would not end.
+// With small thresholds a node can lag permanently. It counts as lost; otherwise these scenarios would not finish.
 func TestStragglers(t *testing.T) {
 	for name, c := range map[string]Config{
 		"a member of the group lacks entries":           {Seed: 50, Hostile: true, Buggify: true},
@@ -47,7 +47,7 @@ func TestStragglers(t *testing.T) {
 	}
 }
 
-// A scenario that takes too much memory ends, and is named.
+// A scenario that takes too much memory is stopped and reported.
 func TestBloated(t *testing.T) {
 	e, _ := engines.Lookup("calvin")
 	r := Run(Config{Engine: e, Seed: 1, MaxBytes: 1})
@@ -56,7 +56,7 @@ func TestBloated(t *testing.T) {
 	}
 }
 
-// Wide seeds that once failed keep passing.
+// Wide scenarios of seeds that once failed pass.
 func TestWideThatFailed(t *testing.T) {
 	for _, tc := range []struct {
 		what, engine string
@@ -81,7 +81,7 @@ func TestWideThatFailed(t *testing.T) {
 	}
 }
 
-// Wide scenarios draw all documented kinds, and parameters from their whole ranges.
+// Wide scenarios draw all documented variations, and parameters from their whole ranges.
 func TestWorldsThatAreWide(t *testing.T) {
 	e, _ := engines.Lookup("sunstorm")
 	seen := map[string]int{}
@@ -108,7 +108,7 @@ func TestWorldsThatAreWide(t *testing.T) {
 	}
 }
 
-// Values are within the bounds of their parameters, and reach both ends.
+// Drawn values are within the bounds of their parameters, and reach both bounds.
 func TestWideParameters(t *testing.T) {
 	r := newRNG(1, streamWide)
 	duration := protocol.Parameter{Name: "d", Default: "1s", Min: time.Millisecond, Max: time.Minute}

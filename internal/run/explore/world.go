@@ -17,41 +17,41 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// world is a scenario, made from a seed.
+// world is a scenario, generated from a seed.
 type world struct {
-	seed     uint64 // of its random events
+	seed     uint64 // seeds the simulator's random numbers
 	topology *geo.Topology
 	params   protocol.Params
-	// coordinators is whom clients send their transactions to.
+	// coordinators determines the node to which a client sends each transaction.
 	coordinators geo.Coordinators
 	offsets      []time.Duration // of clocks, by node
 	costs        sim.Costs
-	codec        bool // messages are encoded and decoded
+	codec        bool // messages are encoded and decoded between nodes
 	durable      bool // nodes keep logs, so that crashed nodes can restart
 	faults       []fault
 	calm         time.Duration // when the last fault is over
 	load         load
-	// calls are the transactions that clients send, in the order of time; nil where clients draw them.
+	// calls are the transactions that clients send, ordered by time; nil if clients draw their transactions.
 	calls []call
 	core  core
 	// rare determines when replicas take rare actions; nil for never.
 	rare  *buggify.Plan
 	disks disks
-	// timeline has the faults of a scenario like a run's.
+	// timeline lists faults in the form of a run's spec.faults.
 	timeline []v1alpha1.Fault
-	// wide holds the additional draws if isWide is set: the scenario is one of Config.Wide.
+	// wide holds additional draws of a Config.Wide scenario; isWide is set if the scenario is one.
 	wide   wide
 	isWide bool
 }
 
-// fault is something that happens to the network or to a region.
+// fault is a fault of a link, a node or a region.
 type fault struct {
 	at   time.Duration
 	kind faultKind
-	a, b geo.Region    // b only for cuts and heals
-	node geo.NodeID    // for crashes, restarts, jumps, and logs that cannot be read
-	by   time.Duration // for jumps, and the time from a node's loss to its next incarnation
-	// region says that all nodes of region a lose their memory.
+	a, b geo.Region    // b is set only for cuts and heals
+	node geo.NodeID    // for crashes, restarts, clock jumps and unreadable logs
+	by   time.Duration // clock change of a jump; for vanish, the time from the loss to the next incarnation
+	// region is set if all nodes of region a lose their state.
 	region bool
 	// loses is the share of a crashed node's unsynced data that is lost, in percent.
 	loses int
@@ -66,8 +66,8 @@ const (
 	crash
 	restart
 	jump       // of a clock
-	vanish     // of a node's process and memory, or of all of a region's, which new incarnations replace
-	unreadable // the log of a node that starts again: its region is lost
+	vanish     // a node's process and memory are lost, or all of a region's; new incarnations replace them
+	unreadable // a restarting node cannot read its log, so its region is lost
 )
 
 // loss reports whether a region is lost permanently.
@@ -100,13 +100,14 @@ func (f fault) describe(t *geo.Topology) string {
 	}
 }
 
-// Streams of random numbers of a scenario. Draws that do not depend on the engine are the same for all engines.
+// Streams of random numbers of a scenario. Draws that do not depend on the engine are the same for all engines. A new
+// kind of draw gets a new stream, so that existing seeds keep their scenarios.
 const (
 	streamTopology = iota + 1
 	streamParams
 	streamFaults
 	streamLoad
-	streamClients     // and one for each region
+	streamClients     // region r uses streamClients+r
 	streamCrashes     = 100
 	streamLength      = 101
 	streamGroups      = 102
@@ -125,7 +126,7 @@ const (
 	streamNextLosses  = 119
 	streamLags        = 120
 	streamWide        = 121
-	streamHomes       = 109 // 106 to 108 would change scenarios of seeds that once failed
+	streamHomes       = 109 // 106 to 108 would change the scenarios of seeds that once failed
 )
 
 func newRNG(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
@@ -133,14 +134,15 @@ func newRNG(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(see
 const (
 	// maxNodes bounds the nodes of a scenario, so that protocols with all-to-all messages stay fast.
 	maxNodes = 12
-	// maxRegions and maxHostileRegions bound its regions: of five, two can be lost where a minority can.
+	// maxRegions and maxHostileRegions bound the regions of a scenario. With five regions, a protocol that survives the
+	// loss of a minority can lose two.
 	maxRegions, maxHostileRegions = 4, 5
 	// maxCuts and maxHostileCuts bound the cuts of single links.
 	maxCuts, maxHostileCuts = 4, 12
 )
 
-// newWorld makes the scenario of a seed. It fails if the engine accepts none of the topologies and parameters that are
-// drawn.
+// newWorld generates the scenario of a seed. It fails if the engine accepts none of the drawn topologies and
+// parameters.
 func newWorld(c Config) (*world, error) {
 	w := &world{seed: c.Seed, isWide: c.Wide}
 	scale, r, err := w.draw(c)
@@ -150,7 +152,8 @@ func newWorld(c Config) (*world, error) {
 	if c.Replace {
 		w.preferReplaceable(c)
 	}
-	// The choice has a cost if nodes ask for masters. Otherwise the scenarios of seeds that once failed do not change.
+	// Round-robin coordinators matter only if nodes ask for masters. Restricting them to that case keeps the scenarios of
+	// seeds that once failed.
 	if w.params[locallog.MastersParameter.Name] != "" && newRNG(c.Seed, streamTurns).IntN(2) == 0 && locallog.AsksMasters(w.params) {
 		w.coordinators = geo.RoundRobin
 	}
@@ -182,6 +185,8 @@ func newWorld(c Config) (*world, error) {
 		w.makeCrashes(c.Engine, newRNG(c.Seed, streamCrashes))
 		w.makeJumps(c.Engine, newRNG(c.Seed, streamClocks))
 	}
+	// Disks and losses follow the faults, because makeDisks changes the crashes in the schedule and makeLosses removes
+	// them.
 	if c.Disk {
 		w.makeDisks(c.Engine, newRNG(c.Seed, streamDisks))
 	}
@@ -189,6 +194,8 @@ func newWorld(c Config) (*world, error) {
 		w.makeLosses(c.Engine, newRNG(c.Seed, streamLosses))
 	}
 	if c.Buggify {
+		// Rare actions stop once faults and load are over, because a database that keeps taking them may never become
+		// quiescent.
 		w.rare = buggify.NewPlan(c.Seed, max(w.calm, w.load.until))
 	}
 	if c.Core {
@@ -198,17 +205,17 @@ func newWorld(c Config) (*world, error) {
 }
 
 // loses reports whether the database may lose acknowledged transactions by design, as primary does with failover:
-// Unplanned. Its history is not judged then; everything else is.
+// Unplanned. The explorer then checks everything except the history.
 func (w *world) loses(e *protocol.Engine) bool { return e.Loses != nil && e.Loses(w.params) }
 
 // maxDraws bounds the topologies and parameters that are drawn for a scenario.
 const maxDraws = 1000
 
-// draw draws the topology and the parameters repeatedly until the engine accepts them. The first draw is the same for
-// all engines. It returns the scale of the topology's delays, and the random generator for the remaining draws.
+// draw draws the topology and the parameters until the engine accepts them. The first draw is the same for all engines.
+// draw returns the scale of the topology's delays, and the random generator for the remaining draws.
 func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 	for n := range uint64(maxDraws) {
-		again := n << 32 // beyond all streams of random numbers
+		again := n << 32 // in the high bits, so that no two attempts share a stream
 		r = newRNG(c.Seed, streamTopology+again)
 		scale = []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
 		w.topology = newTopology(c, r, scale)
@@ -218,10 +225,13 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 		}
 		w.params = newParams(c, newRNG(c.Seed, streamParams+again))
 		w.drawLags(c, newRNG(c.Seed, streamLags+again))
+		// A database that loses acknowledged transactions would fail the history check in every such scenario. Wide
+		// scenarios accept it and skip the check.
 		if w.loses(c.Engine) && !c.Wide {
 			err = fmt.Errorf("that it may lose what it has answered")
 			continue
 		}
+		// An idle database that may use a quarter of the event budget leaves too little for the load and recovery.
 		if c.Wide && idleEvents(c.Engine, w.topology, w.params) > maxEvents/4 {
 			err = fmt.Errorf("that its nodes exchange too many messages during the longest of its durations")
 			continue
@@ -234,8 +244,9 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 		c.Engine.Name, maxDraws, c.Seed, err)
 }
 
-// idleEvents estimates the events of an idle database during the longest of its durations: every node sends a message
-// to every other node each time that the shortest duration has passed. Recovery waits for a few of the longest.
+// idleEvents estimates the number of events of an idle database during its longest duration parameter. It assumes that
+// every node sends a message to every other node once per shortest duration. The factor of 2 allows for recovery, which
+// waits for a few of the longest durations.
 func idleEvents(e *protocol.Engine, t *geo.Topology, params protocol.Params) uint64 {
 	var longest, shortest time.Duration
 	for _, p := range e.Parameters {
@@ -256,12 +267,11 @@ func idleEvents(e *protocol.Engine, t *geo.Topology, params protocol.Params) uin
 	return uint64(longest/shortest) * n * (n - 1) * 2
 }
 
-// replaceableDraws is the number of times that parameters are drawn again for a loss scenario in which no node can be
-// replaced.
+// replaceableDraws bounds how often parameters are drawn again for a loss scenario in which no node can be replaced.
 const replaceableDraws = 16
 
-// preferReplaceable draws other parameters for a loss scenario in which the engine replaces no node, until it replaces
-// any.
+// preferReplaceable draws other parameters for a loss scenario until the engine replaces at least one node. It keeps
+// the original parameters if replaceableDraws attempts fail.
 func (w *world) preferReplaceable(c Config) {
 	for n := uint64(1); n <= replaceableDraws && c.Engine.Replaces != nil && len(c.Engine.Replaces(w.topology, w.params)) == 0; n++ {
 		other := newParams(c, newRNG(c.Seed, streamParams+(maxDraws+n)<<32))
@@ -272,7 +282,7 @@ func (w *world) preferReplaceable(c Config) {
 	}
 }
 
-// upTo draws from 0 to d, both inclusive.
+// upTo draws a duration from [0, d].
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d) + 1)) }
 
 func times(c sim.Costs, n time.Duration) sim.Costs {
@@ -304,6 +314,7 @@ func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	}
 	for a := range regions {
 		for b := range a + 1 {
+			// No delay between regions is below a tenth of the scale, so links differ by at most a factor of ten.
 			d := scale/10 + upTo(r, scale-scale/10)
 			if a == b {
 				d = 50*time.Microsecond + upTo(r, 450*time.Microsecond)
@@ -325,8 +336,9 @@ func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	return t
 }
 
-// newHomes restricts the homes of rows to the first regions in a quarter of the scenarios with several regions; 0
-// stands for all. It uses a separate stream of random numbers, so that all other scenarios do not change.
+// newHomes restricts the homes of rows to the first regions in a quarter of the scenarios with several regions. It
+// returns the number of home regions, or 0 for all. A separate stream of random numbers keeps all other scenarios
+// unchanged.
 func newHomes(t *geo.Topology, r *rand.Rand) int {
 	if regions := len(t.Regions); regions > 1 && r.IntN(4) == 0 {
 		return 1 + r.IntN(regions-1)
@@ -334,7 +346,8 @@ func newHomes(t *geo.Topology, r *rand.Rand) int {
 	return 0
 }
 
-// newGroups places half of the cells in half of the scenarios: with any leader and any number of members anywhere.
+// newGroups places about half of the cells explicitly, in half of the scenarios. A placed cell has a random leader and
+// a random number of members in each region.
 func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 	if r.IntN(2) == 0 {
 		return nil
@@ -350,7 +363,10 @@ func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 		for range t.Regions {
 			g.Replicas = append(g.Replicas, r.IntN(t.Replicas+1))
 		}
+		// A leader needs a member in its own region, whatever was drawn for it.
 		g.Replicas[g.Leader] = max(1, g.Replicas[g.Leader])
+		// Regions after the first Placement().Regions are not the home of any row, so their cells have no group. Their
+		// draws were made anyway, to keep the stream aligned.
 		if int(g.Home) < t.Placement().Regions {
 			groups = append(groups, g)
 		}
@@ -358,8 +374,8 @@ func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 	return groups
 }
 
-// newParams draws values that a user might choose: random words, and numbers and times near the default. In a hostile
-// scenario times are drawn from the engine's whole range: see hostile.
+// newParams draws values that a user might choose: a random word for parameters with named values, and integers and
+// durations near the default. Hostile scenarios draw durations with hostile.
 func newParams(c Config, r *rand.Rand) protocol.Params {
 	e := c.Engine
 	given := map[string]string{}
@@ -381,7 +397,7 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 		}
 	}
 	params, errs := e.Resolve(given)
-	for len(errs) > 0 && given[errs[0].Name] != "" { // values that don't go together
+	for len(errs) > 0 && given[errs[0].Name] != "" { // combinations that the engine refuses
 		for _, err := range errs {
 			delete(given, err.Name)
 		}
@@ -393,18 +409,19 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 	return params
 }
 
-// drawLags changes durations that are 0 by default, such as a lag or a delay, in half of the scenarios, to a value with
-// a uniform logarithm. Such parameters switch code on. The random numbers are a separate stream. So scenarios without
-// such a parameter, and scenarios in which it stays 0, do not change.
+// drawLags changes durations that are 0 by default, such as a lag or a delay. In half of the scenarios it draws a value
+// with a uniform logarithm, because such parameters enable code paths that the default skips. It uses a separate stream
+// of random numbers, so scenarios in which they stay 0 do not change.
 func (w *world) drawLags(c Config, r *rand.Rand) {
 	if c.Broken || c.Wide {
-		return // faulty variants are caught by known scenarios, and wide scenarios draw lags already
+		return // known scenarios catch the faulty variants, and wide scenarios already draw lags
 	}
 	for _, p := range c.Engine.Parameters {
 		d, err := time.ParseDuration(p.Default)
 		if p.Integer || len(p.OneOf) > 0 || err != nil || d != 0 || p.Min != 0 {
 			continue
 		}
+		// Draw the value first: the stream then advances equally, whether or not the coin flip keeps it.
 		if value := logUniform(r, leastLag, min(p.Max, mostLag)); r.IntN(2) == 0 {
 			given := maps.Clone(w.params)
 			given[p.Name] = value.String()
@@ -415,7 +432,7 @@ func (w *world) drawLags(c Config, r *rand.Rand) {
 	}
 }
 
-// leastLag and mostLag bound the lags that are drawn. A longer lag would only make everything take longer.
+// leastLag and mostLag bound the drawn lags. A longer lag would only prolong the scenario.
 const leastLag, mostLag = 100 * time.Microsecond, 4 * time.Second
 
 // logUniform draws a duration between two positive durations, with a uniform logarithm.
@@ -423,9 +440,9 @@ func logUniform(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
 }
 
-// hostile draws a duration parameter. In one of eight cases it is the engine's minimum, otherwise any value from there
-// up to four times the default, with a uniform logarithm. For parameters that may be 0, the lower end of this range is
-// a thousandth of the default.
+// hostile draws a duration parameter. In one of eight cases it returns the engine's minimum, otherwise a value between
+// the minimum and four times the default, with a uniform logarithm. The range starts no lower than a thousandth of the
+// default, so that parameters with minimum 0 have a logarithm.
 func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	d, _ := time.ParseDuration(p.Default)
 	least, most := max(p.Min, d/1000), min(p.Max, 4*d)
@@ -435,7 +452,7 @@ func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	return logUniform(r, least, most)
 }
 
-// makeFaults draws the schedule of faults. All cuts are healed in the end; long cuts last up to 20 s.
+// makeFaults draws the fault schedule. Every cut heals. A cut lasts at most 1.3 s, or about 20 s if long is set.
 func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	t, until := w.topology, w.load.until
 	regions := len(t.Regions)
@@ -447,6 +464,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 		manyCuts = maxHostileCuts
 	}
 	cuts, isolate, loses := r.IntN(manyCuts+1), r.IntN(4) == 0, r.IntN(3) == 0
+	// Draw the choice before asking for the engine's tolerance, so that all engines consume the same random numbers.
 	choice := r.Uint64()
 	survival := c.Engine.Tolerance(t, w.params)
 	if may, most := survival.Regions, survival.Most; loses && len(may) > 0 {
@@ -459,7 +477,8 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	}
 	lost := w.lost()
 	breakLink := func(a, b geo.Region, from, to time.Duration) {
-		// If a node is lost while one of its links is down, the messages that it had sent there are lost with it.
+		// Messages that a lost node sent over a link that is down are lost with it. Only engines that declare InFlight
+		// tolerate that.
 		if (slices.Contains(lost, a) || slices.Contains(lost, b)) && !survival.InFlight {
 			return
 		}
@@ -479,6 +498,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 		a := r.IntN(regions)
 		b := (a + 1 + r.IntN(regions-1)) % regions
 		from, to := window()
+		// cut takes the lower region first; the matching heal must name the same pair.
 		breakLink(geo.Region(min(a, b)), geo.Region(max(a, b)), from, to)
 	}
 	if isolate {
@@ -493,9 +513,9 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	w.sortFaults()
 }
 
-// makeCrashes lets nodes crash and restart, one node or all nodes of a region at the same time, in a third of the
-// scenarios. Nodes of a region that is lost do not crash. If a lost node has sent messages to a node that was down at
-// the time, they are lost, as if a cut had held them back: see makeFaults.
+// makeCrashes lets nodes crash and restart in a third of the scenarios, one node or all nodes of a region together.
+// Nodes of lost regions do not crash. If a lost node had sent messages to a node that was down, they would be lost, as
+// with a cut link. So scenarios with lost regions have crashes only if the engine tolerates that (InFlight).
 func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 	lost := w.lost()
 	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Tolerance(w.topology, w.params).InFlight)
@@ -506,7 +526,7 @@ func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 
 func (w *world) drawCrashes(r *rand.Rand) {
 	t, until, lost := w.topology, w.load.until, w.lost()
-	free := make([]time.Duration, t.Nodes()) // when the node may crash
+	free := make([]time.Duration, t.Nodes()) // time from which the node may crash again
 	for range 1 + r.IntN(5) {
 		n, together := geo.NodeID(r.IntN(t.Nodes())), r.IntN(4) == 0
 		at, down := upTo(r, until), 10*time.Millisecond<<r.IntN(8)
@@ -515,6 +535,7 @@ func (w *world) drawCrashes(r *rand.Rand) {
 			if m != n && !(together && t.RegionOf(m) == t.RegionOf(n)) || slices.Contains(lost, t.RegionOf(m)) {
 				continue
 			}
+			// A node crashes again only after its restart, so that its crashes and restarts alternate.
 			from := max(at, free[m])
 			free[m] = from + down
 			w.faults = append(w.faults, fault{at: from, kind: crash, node: m}, fault{at: free[m], kind: restart, node: m})
@@ -523,13 +544,13 @@ func (w *world) drawCrashes(r *rand.Rand) {
 	w.sortFaults()
 }
 
-// makeJumps lets every clock jump once, by no more than the engine tolerates, in half of the scenarios of engines that
-// depend on clocks.
+// makeJumps lets every clock jump once, within the bound that the engine tolerates, in half of the scenarios of engines
+// that depend on clocks.
 func (w *world) makeJumps(e *protocol.Engine, r *rand.Rand) {
 	if e.ClockBound == nil || r.IntN(2) == 0 {
 		return
 	}
-	half := e.ClockBound(w.params) / 2 // two clocks may jump apart
+	half := e.ClockBound(w.params) / 2 // two clocks may jump in opposite directions
 	for n := range geo.NodeID(w.topology.Nodes()) {
 		w.faults = append(w.faults, fault{at: upTo(r, w.load.until), kind: jump, node: n, by: upTo(r, 2*half) - half})
 	}
@@ -537,6 +558,7 @@ func (w *world) makeJumps(e *protocol.Engine, r *rand.Rand) {
 }
 
 func (w *world) sortFaults() {
+	// Stable: a heal and a cut of one link at the same instant keep the order in which they were drawn.
 	slices.SortStableFunc(w.faults, func(x, y fault) int { return int(x.at - y.at) })
 	for _, f := range w.faults {
 		w.calm = max(w.calm, f.at)
@@ -549,7 +571,7 @@ func (w *world) sortFaults() {
 	}
 }
 
-// lost returns the regions that are lost.
+// lost returns the regions that are lost permanently.
 func (w *world) lost() (regions []geo.Region) {
 	for _, f := range w.faults {
 		if f.kind.loss() {
@@ -578,7 +600,7 @@ func (w *world) String() string {
 	return b.String()
 }
 
-// describe describes the nodes and the network.
+// describe writes the nodes, the parameters and the network to b.
 func (w *world) describe(b *strings.Builder) {
 	t := w.topology
 	fmt.Fprintf(b, "%d regions x %d partitions x %d replicas", len(t.Regions), t.Partitions, t.Replicas)

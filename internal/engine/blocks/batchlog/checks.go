@@ -16,7 +16,7 @@ var (
 
 type positionOf struct{ Log, Position uint64 }
 
-// Check says what holds of a node's view of a log.
+// Check checks the invariants of a node's view of a log.
 func (l *Log) Check(c *invariant.Checker) {
 	name := fmt.Sprintf("log %d", l.c.Log)
 	if l.member != nil {
@@ -39,7 +39,7 @@ var (
 	keptCount     = invariant.New("batchlog.kept", "a reader keeps the data that others may lack, in the order of the log and within its bound")
 )
 
-// Check says what holds of a reader.
+// Check checks the invariants of a reader.
 func (r *Reader[D]) Check(c *invariant.Checker) {
 	name := fmt.Sprintf("log %d", r.l.c.Log)
 	for s := range r.inbox {

@@ -2,18 +2,18 @@
 // section 3.2). A replicated log holds the names of batches, while the sequencers send the data directly to the
 // readers. A reader waits until it has both.
 //
-// A sequencer may be lost after it has sent a batch's data and before the log has the batch's name. Readers that have
-// waited too long for the position can have the batch made void: the log then says that the batch has no position and
-// never will. A sequencer that was only disconnected learns this from the log, too, and puts the transactions into a
-// new batch.
+// A sequencer may be lost after it has sent a batch's data and before the log has the batch's name. A reader that has
+// waited too long for the position can request that the batch become void: a void entry in the log states that the
+// batch will never get a position. A sequencer that was only disconnected reads the entry, too, and puts the
+// transactions into a new batch.
 //
-// A node may be a sequencer of the log, which asks its leader for positions, a member, which stores it (member.go), a
-// reader, which takes the batches in log order (reader.go), or all of these. A database may have several logs,
-// distinguished by a number.
+// A node may be a sequencer, which requests positions from the log's leader; a member, which stores the log
+// (member.go); a reader, which takes the batches in log order (reader.go); or all of these. A database may have several
+// numbered logs.
 //
 // A batch may have a position although its data was lost with its sequencer before it reached every reader. Readers
-// without the data then stop. With Config.Copies a batch gets no position before that number of regions hold its data.
-// Readers without the data fetch it from one of these regions (proof.go).
+// without the data then stop. With Config.Copies, a batch gets a position only after that number of regions hold its
+// data, and readers without the data fetch it from one of these regions (proof.go).
 package batchlog
 
 import (
@@ -25,30 +25,30 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Config describes a log from the point of view of one node.
+// Config describes a node's view of a log.
 type Config struct {
-	// Log is its number.
+	// Log is the number of the log.
 	Log  uint64
 	Self geo.NodeID
-	// Nodes is the number of nodes of the database: no sequencer has a higher number.
+	// Nodes is the number of nodes of the database. Sequencers have smaller numbers.
 	Nodes int
-	// Members keep the log, the first leader first.
+	// Members are the nodes that store the log; the first leader comes first.
 	Members []geo.NodeID
 	// Audience lists the nodes that receive positions: all readers and sequencers.
 	Audience []geo.NodeID
 	Env      protocol.Env
-	// OrderTimer and GroupTimer are the kinds of the log's timers: the owner's Fire hands those to Log.Fire.
+	// OrderTimer and GroupTimer are the kinds of the log's timers; the owner must pass these timers to Log.Fire.
 	OrderTimer, GroupTimer uint8
-	// Advance is called when positions have become known.
+	// Advance is called when further positions are known.
 	Advance func()
-	// Settled, if not nil, is called for this node's batches in the order of their numbers. It reports whether the batch
-	// has a position or never will (void).
+	// Settled, if not nil, is called for each of this node's batches, in the order of their numbers. void reports that
+	// the batch will never have a position.
 	Settled func(number uint64, void bool)
 
-	// Copies is the number of regions that must hold the data of a batch, for each group that reads it, before the batch
-	// gets its position. The sequencer's region counts. 0 and 1 ask for no proof. With more copies, Readers lists the
-	// nodes of each group, Region returns a node's region, and ProofTimer is a further kind of timer. Kept, if not nil, is
-	// called with the position up to which all readers have read the log.
+	// Copies is the number of regions that must hold a batch's data, for each group that reads it, before the batch gets
+	// a position. The sequencer's region counts. With 0 or 1, batches need no proof. Otherwise Readers lists the nodes of
+	// each group, Region returns a node's region, and ProofTimer is another timer kind. Kept, if not nil, is called with
+	// the position up to which all readers have read the log.
 	Copies     int
 	Readers    [][]geo.NodeID
 	Region     func(geo.NodeID) geo.Region
@@ -60,41 +60,41 @@ type Config struct {
 	Streams int
 	Led     func()
 
-	// Incarnation is the incarnation of Self: see protocol.Config. JoinTimer is a further kind of timer, for incarnations
-	// after the first.
+	// Incarnation is the incarnation of Self: see protocol.Config. JoinTimer is the timer kind that incarnations after
+	// the first use to rejoin.
 	Incarnation uint32
 	JoinTimer   uint8
-	// Marks, if not nil, reports whether a new incarnation may ask for its mark by now.
+	// Marks, if not nil, reports whether a new incarnation may request its mark yet.
 	Marks func() bool
 }
 
 // Log is a node's view of a log.
 type Log struct {
 	c      Config
-	member *member // nil elsewhere
+	member *member // nil if the node is not a member
 
-	// leader, as far as known, and its term: 0 before any leader has spoken.
+	// leader is the last known leader, and term its term; 0 before any leader has announced itself.
 	leader geo.NodeID
 	term   uint64
-	// unordered holds this node's requests whose batches have no position yet, ascending.
+	// unordered holds this node's requests for batches without a position, in ascending order.
 	unordered []Request
 
-	// entries are those known from position on, the next to read.
+	// entries holds the known entries from position on; position is the next to read.
 	entries  queue.Queue[Ordered]
 	position uint64
-	// settled[s] is the last batch of sequencer s that the known entries place or make void. The elements after the
-	// sequencers belong to streams.
+	// settled[s] is the last batch of sequencer s that has a position or is void, as far as entries are known. The
+	// elements after the sequencers belong to streams.
 	settled []uint64
-	// asked is the term in which missing positions were last asked for.
+	// asked is the term in which this node last requested missing positions.
 	asked   uint64
 	fetches int64
-	// holder is nil where batches need no proof.
+	// holder is nil if batches need no proof.
 	holder *holder
-	// last is the last batch for which this node has requested a position. At a new incarnation, sent holds the last batch
-	// of each sequencer that went to the predecessor, or unheard if the sequencer has not answered.
+	// last is the last batch for which this node has requested a position. A new incarnation has sent: the last batch
+	// that each sequencer sent to the predecessor, or unheard for a sequencer that has not answered.
 	last uint64
 	sent []uint64
-	// started says that the node knows its position, and entered that it may ask for places: see rejoin.go.
+	// started is set when the node knows its position, entered when it may request positions: see rejoin.go.
 	started, entered bool
 }
 
@@ -121,7 +121,7 @@ func New(c Config) *Log {
 // Leading reports whether this node leads the log.
 func (l *Log) Leading() bool { return l.member != nil && l.member.group.Leading() }
 
-// Start starts the timers of a member and the rejoin of a new incarnation.
+// Start starts the member's timers, and the rejoin of a new incarnation.
 func (l *Log) Start() {
 	if l.member != nil {
 		l.member.group.Start()
@@ -129,8 +129,9 @@ func (l *Log) Start() {
 	l.join()
 }
 
-// Ask asks for a place for this node's next batch. Numbers count from 1.
+// Ask requests a position for this node's next batch. The first incarnation's numbers start at 1.
 func (l *Log) Ask(q Request) {
+	// The request stays in unordered until it is settled, so that it can be repeated to the next leader.
 	l.unordered, l.last = append(l.unordered, q), q.Number
 	l.ask([]Request{q})
 }
@@ -143,8 +144,8 @@ func (l *Log) ask(requests []Request) {
 	}
 }
 
-// Void asks the leader to make batches void that have waited too long for a position. Each batch is made void along
-// with the earlier batches of its sequencer. The request is lost if there is no leader, so it should be repeated.
+// Void asks the leader to make batches void that have waited too long for a position. Each becomes void along with the
+// earlier batches of its sequencer that have no position. The request may be lost, so the caller should repeat it.
 func (l *Log) Void(batches []BatchID) {
 	if l.leader == l.c.Self {
 		l.member.void(batches)
@@ -153,10 +154,10 @@ func (l *Log) Void(batches []BatchID) {
 	}
 }
 
-// Settled returns the last batch of a sequencer that has a place or is void, as far as known; 0 for none.
+// Settled returns the last batch of a sequencer that is known to have a position or to be void; 0 for none.
 func (l *Log) Settled(sequencer geo.NodeID) uint64 { return l.settled[sequencer] }
 
-// Receive handles a message of this log: one of this package's or its consensus group's messages.
+// Receive handles a message of this package or of the log's consensus group.
 func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *OrderRequest:
@@ -169,6 +170,7 @@ func (l *Log) Receive(from geo.NodeID, m protocol.Message) {
 	case *Started:
 		l.begin(from, m)
 	case *Sent:
+		// Only a new incarnation that has not caught up waits for these reports.
 		if l.sent != nil {
 			l.sent[from] = m.Number
 		}
@@ -209,10 +211,10 @@ func (l *Log) Fire(t protocol.Timer) {
 	}
 }
 
-// Next returns the next entry to read, if it is known.
+// Next returns the next entry to read. known is false if it is not known yet.
 func (l *Log) Next() (o Ordered, known bool) { return l.entries.Front(), l.entries.Len() > 0 }
 
-// Pass moves on to the entry after Next.
+// Pass advances past the entry that Next returns.
 func (l *Log) Pass() {
 	l.entries.Pop()
 	l.position++
@@ -221,21 +223,22 @@ func (l *Log) Pass() {
 	}
 }
 
-// Known returns the number of entries that are known.
+// Known returns the number of known entries, including those read.
 func (l *Log) Known() uint64 { return l.position + uint64(l.entries.Len()) }
 
 // Position returns the number of entries read.
 func (l *Log) Position() uint64 { return l.position }
 
-// Term returns the term of the leader that this node knows.
+// Term returns the term of the last known leader.
 func (l *Log) Term() uint64 { return l.term }
 
-// Fetches counts how often the node has asked for positions that it missed.
+// Fetches returns how often the node has requested missing positions.
 func (l *Log) Fetches() int64 { return l.fetches }
 
-// follow records the leader of the log. A new leader may not have received this node's requests, or its predecessor may
-// have lost them. So the node repeats them in order; the log drops duplicates.
+// follow records a leader of the log. A new leader may not have received this node's requests, and its predecessor may
+// have lost them, so the node repeats them in order. The log drops duplicates.
 func (l *Log) follow(leader geo.NodeID, term uint64) {
+	// Messages of a deposed leader may arrive late; the leader of the latest term is the current one.
 	if term <= l.term {
 		return
 	}
@@ -249,11 +252,12 @@ func (l *Log) follow(leader geo.NodeID, term uint64) {
 	}
 }
 
-// settle records that one of the node's batches has its position in the log. If void is set, this batch and all earlier
-// ones without a position never get one.
+// settle records that the node's batch number has a position. If void is set, this batch and all earlier batches
+// without a position will never get one.
 func (l *Log) settle(number uint64, void bool) {
 	kept := l.unordered[:0]
 	for _, q := range l.unordered {
+		// Without void, an earlier batch may still be unsettled: its request was lost and will be repeated.
 		if q.Number != number && !(void && q.Number < number) {
 			kept = append(kept, q)
 		} else if l.c.Settled != nil {
@@ -266,14 +270,16 @@ func (l *Log) settle(number uint64, void bool) {
 	l.unordered = kept
 }
 
-// ordered handles entries of the log from position first on, sent by a leader.
+// ordered handles log entries from position first on, sent by the leader of a term.
 func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
+	// Before the starting position is known, entries cannot be placed; the leader sends them again on request.
 	if !l.started {
 		return
 	}
 	known := l.Known()
 	if first > known {
-		// The last leader died while some positions were in flight. Request all positions from here on again.
+		// Positions are missing: the last leader failed while some were in flight. Request all from here on, once per term,
+		// because the leader that was asked may fail, too.
 		if l.asked < term {
 			l.asked = term
 			l.fetches++
@@ -295,7 +301,7 @@ func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
 	for _, o := range entries[known-first:] {
 		s := l.slot(o.Batch.Sequencer)
 		if s < 0 {
-			return // no such node: a corrupt message
+			return // no such node or stream: the message is corrupt
 		}
 		l.entries.Push(o)
 		l.settled[s] = o.Batch.Number

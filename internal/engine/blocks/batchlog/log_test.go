@@ -15,10 +15,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// event is a message that arrives, or a timer that fires.
+// event is the delivery of a message or the firing of a timer.
 type event struct {
 	at       time.Duration
-	number   int // of its kind in the order in which they were made
+	number   int // sequence number, by creation
 	from, to geo.NodeID
 	m        protocol.Message // nil for a timer
 	timer    protocol.Timer
@@ -38,15 +38,15 @@ func (e *events) Pop() any {
 	return last
 }
 
-// world has four nodes that share one log; the first three are members. A message takes 10 ms.
+// world has four nodes that share one log; the first three are its members. A message takes 10 ms.
 type world struct {
 	now    time.Duration
 	queue  events
 	number int
 	nodes  []*node
-	// lose says which messages do not arrive; nil for none.
+	// lose reports whether a message is lost; nil for none.
 	lose func(from, to geo.NodeID, m protocol.Message) bool
-	sent []string // by the fourth node
+	sent []string // messages of the fourth node
 }
 
 // node is the environment of one node.
@@ -95,7 +95,7 @@ func newWorld() *world {
 	return w
 }
 
-// run lets time pass.
+// run advances the time by d.
 func (w *world) run(d time.Duration) {
 	end := w.now + d
 	for len(w.queue) > 0 && w.queue[0].at <= end {
@@ -111,7 +111,7 @@ func (w *world) run(d time.Duration) {
 	w.now = end
 }
 
-// read returns the batches that a node has read by now.
+// read returns the batches that a node can read now.
 func (w *world) read(n geo.NodeID) (batches []string) {
 	for l := w.nodes[n].log; ; l.Pass() {
 		o, known := l.Next()
@@ -122,7 +122,7 @@ func (w *world) read(n geo.NodeID) (batches []string) {
 	}
 }
 
-// request asks for places for the next batches of a node.
+// request requests positions for the next batches of a node.
 func (w *world) request(n geo.NodeID, numbers ...uint64) {
 	for _, number := range numbers {
 		w.nodes[n].log.Ask(Request{Number: number, Readers: 1})
@@ -136,7 +136,7 @@ func same(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// The leader is lost after a batch gets its position and before a reader is notified. The next leader announces the
+// The leader fails after a batch gets its position and before a reader receives it. The next leader announces the
 // length of the log, so the reader notices the gap and fetches the position.
 func TestNewLeaderTellsHowFarTheLogIs(t *testing.T) {
 	w := newWorld()
@@ -156,7 +156,7 @@ func TestNewLeaderTellsHowFarTheLogIs(t *testing.T) {
 	}
 }
 
-// Requests that the leader has lost reach the next leader, once and in order.
+// Requests that a failed leader has lost reach the next leader, once and in order.
 func TestNewLeaderIsAskedAgain(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
@@ -168,8 +168,8 @@ func TestNewLeaderIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A reader accepts only the next position. It requests missing positions once in each term, since a leader that is
-// asked may itself be lost.
+// A reader accepts only the next position. It requests missing positions once per term, since the leader that it asks
+// may fail, too.
 func TestMissedPositions(t *testing.T) {
 	w := newWorld()
 	l := w.nodes[3].log
@@ -192,7 +192,7 @@ func TestMissedPositions(t *testing.T) {
 	same(t, "what was missed", w.read(3), "2/2", "2/3", "2/4", "2/5", "2/6")
 }
 
-// A reader accepts positions only from the leader: other nodes may lack positions that another node sends.
+// A reader accepts positions only from the leader, because other nodes may not have all positions.
 func TestPositionsComeFromTheLeader(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)

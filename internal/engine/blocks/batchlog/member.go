@@ -11,37 +11,38 @@ import (
 
 const (
 	// announceEvery is the minimum time between announcements, since each goes to the whole audience. A request that
-	// arrives sooner after the last announcement waits and shares the next one.
+	// arrives earlier waits and shares the next announcement.
 	announceEvery = time.Millisecond
-	// keptPositions is the number of recent positions that a member keeps for nodes that missed some when a leader failed.
+	// keptPositions is the minimum number of recent positions that a member keeps for nodes that missed some when a
+	// leader failed.
 	keptPositions = 1 << 17
 )
 
-// member is a member of the replicated log that puts batches in order. Its entries hold only the names of batches:
-// the data travels from the sequencers straight to the readers.
+// member is a member of the replicated log that orders batches. The log holds only the names of batches: the data goes
+// from the sequencers directly to the readers.
 //
-// Entries of the consensus group are lists of batches. The batches of one sequencer count from 1 without a gap, in the
-// order of its requests. An entry out of this order is either a repetition, or overtook a request that a deposed leader
-// lost and that will be repeated. Every member drops it, so that all members count the same positions. An entry without
-// readers makes batches void, and the sequencer's next batch has the number after it.
+// Entries of the consensus group are lists of batches. A sequencer numbers its batches from 1 without gaps, in the
+// order of its requests. A batch out of this order is either a repetition, or it overtook a request that a deposed
+// leader lost and that will be repeated. Every member drops it, so that all members assign the same positions. A batch
+// without readers makes batches void: the sequencer's next batch has the number after it.
 type member struct {
 	l     *Log
 	group *consensus.Group
 
-	// requests wait for the next proposal.
+	// requests holds the requests for the next proposal.
 	requests []Ordered
 	waiting  bool          // an order timer is set
-	last     time.Duration // when the last proposal was made
+	last     time.Duration // time of the last proposal, if proposed
 	proposed bool
 
-	next []uint64 // per sequencer: the number of its next batch; the elements after the sequencers belong to streams
-	// taking[n] is the number up to which this leader has proposed the entries of stream n.
+	next []uint64 // by sequencer: the number of its next batch; streams follow the sequencers
+	// taking[n] is the position up to which this leader has proposed to include stream n.
 	taking []uint64
-	// count is the number of positions given; recent holds the last of them.
+	// count is the number of positions assigned; recent holds the last of them.
 	count  uint64
 	recent []Ordered
 
-	proofs // where batches need any
+	proofs // used only if batches need proof
 }
 
 func newMember(l *Log) *member {
@@ -72,7 +73,7 @@ func (m *member) request(from geo.NodeID, requests []Request) {
 	}
 	for _, q := range requests {
 		if q.Readers == 0 {
-			continue // it is corrupt
+			continue // the request is corrupt: only void entries have no readers
 		}
 		if o := (Ordered{BatchID{from, q.Number}, q.Readers}); m.l.holder == nil {
 			m.requests = append(m.requests, o)
@@ -87,12 +88,13 @@ func (m *member) request(from geo.NodeID, requests []Request) {
 	m.propose()
 }
 
-// propose proposes the pending requests, at once or together with the next ones.
+// propose proposes the pending requests, immediately or later together with further requests.
 func (m *member) propose() {
 	if m.waiting {
 		return
 	}
 	wait := m.last + announceEvery - m.l.c.Env.Now()
+	// Before the first proposal, last means nothing.
 	if !m.proposed {
 		wait = 0
 	}
@@ -108,13 +110,13 @@ func (m *member) propose() {
 	m.flush()
 }
 
-// void takes a request to make batches void, as the leader.
+// void handles a request to make batches void. Only the leader acts on it.
 func (m *member) void(batches []BatchID) {
 	if !m.group.Leading() {
 		return
 	}
 	for _, b := range batches {
-		if int(b.Sequencer) < m.l.c.Nodes { // or it is corrupt
+		if int(b.Sequencer) < m.l.c.Nodes { // else the request is corrupt
 			m.requests = append(m.requests, Ordered{Batch: b})
 		}
 	}
@@ -130,11 +132,11 @@ func (m *member) flush() {
 	m.last, m.proposed = m.l.c.Env.Now(), true
 	entry := appendEntries(make([]byte, 0, sizeEntries(m.requests)), m.requests)
 	m.requests = m.requests[:0]
-	// A proposal that is refused or lost is asked for again when the next leader speaks.
+	// If the proposal is refused or lost, the sequencers repeat their requests when the next leader announces itself.
 	m.group.Propose(entry)
 }
 
-// apply gives positions to the batches of a committed entry and announces them.
+// apply assigns positions to the batches of a committed entry. The leader announces them.
 func (m *member) apply(entry []byte) {
 	r := codec.NewReader(entry)
 	first := m.count
@@ -142,6 +144,8 @@ func (m *member) apply(entry []byte) {
 	for _, o := range readEntries(&r) {
 		s := m.l.slot(o.Batch.Sequencer)
 		_, stream := o.Stream()
+		// A batch of a sequencer must be its next. Void entries and stream entries may skip numbers: they settle everything
+		// before them.
 		if s >= 0 && (m.next[s] == o.Batch.Number || (stream || o.Void()) && m.next[s] < o.Batch.Number) {
 			m.next[s] = o.Batch.Number + 1
 			m.count++
@@ -153,6 +157,7 @@ func (m *member) apply(entry []byte) {
 		return
 	}
 	m.recent = append(m.recent, accepted...)
+	// Trimming only at twice the limit copies each entry about once instead of at every append.
 	if len(m.recent) > 2*keptPositions {
 		m.recent = append([]Ordered(nil), m.recent[len(m.recent)-keptPositions:]...)
 	}
@@ -162,8 +167,9 @@ func (m *member) apply(entry []byte) {
 	}
 }
 
-// lead records a new leader. If this member is the leader, it notifies the whole audience.
+// lead records a new leader. If this member is the leader, it announces itself to the whole audience.
 func (m *member) lead(leader geo.NodeID, term uint64) {
+	// The requests of the last term are repeated to the new leader. Keeping them would only produce duplicates.
 	m.forget()
 	clear(m.taking)
 	if leader != m.l.c.Self {
@@ -174,8 +180,9 @@ func (m *member) lead(leader geo.NodeID, term uint64) {
 		return
 	}
 	m.unlearn()
-	if len(m.l.c.Members) > 1 { // else everybody knows
+	if len(m.l.c.Members) > 1 { // else there was never another leader
 		m.l.c.Env.Mark(newLeader)
+		// Without entries, this announces the leader and the length of the log, so that a reader notices missing positions.
 		m.announce(m.count, nil)
 		m.l.follow(leader, term)
 	}
@@ -191,10 +198,11 @@ func (m *member) announce(first uint64, entries []Ordered) {
 			m.l.c.Env.Send(n, p)
 		}
 	}
+	// The leader itself comes last: its own reader may react with messages that depend on the announcement.
 	m.l.ordered(m.l.c.Self, p.Term, first, entries)
 }
 
-// fetch sends a node the positions that it missed.
+// fetch sends a node the positions from first on, or its starting position if first is joins.
 func (m *member) fetch(from geo.NodeID, first uint64) {
 	if first == joins {
 		if m.group.Leading() {
@@ -203,10 +211,12 @@ func (m *member) fetch(from geo.NodeID, first uint64) {
 		return
 	}
 	oldest := m.count - uint64(len(m.recent))
+	// Only a leader is known to have all committed positions. A node behind recent cannot be served.
 	if first < oldest || first > m.count || !m.group.Leading() {
 		return
 	}
 	m.l.c.Env.Mark(fetched)
+	// A copy, because apply may trim recent while the message is in flight.
 	entries := append([]Ordered(nil), m.recent[first-oldest:]...)
 	p := &Positions{Log: m.l.c.Log, Term: m.group.Term(), First: first, Entries: entries}
 	if from == m.l.c.Self {
@@ -216,8 +226,7 @@ func (m *member) fetch(from geo.NodeID, first uint64) {
 	m.l.c.Env.Send(from, p)
 }
 
-// snapshot encodes the state that a member needs to assign the same positions as the other members, and to send nodes
-// the positions that they missed.
+// snapshot encodes the state from which a member assigns the same positions as the others and can serve fetch.
 func (m *member) snapshot() []byte {
 	b := codec.AppendUvarint(nil, m.count)
 	for _, n := range m.next {

@@ -18,7 +18,7 @@ func (still) Now() time.Duration                { return 0 }
 func (still) Send(geo.NodeID, protocol.Message) {}
 func (still) Mark(*coverage.Mark)               {}
 
-// newStill returns a member of a log that three nodes keep, which follows.
+// newStill returns a following member of a log of three members.
 func newStill() *member {
 	nodes := []geo.NodeID{0, 1, 2}
 	return New(Config{Self: 2, Nodes: 3, Members: nodes, Audience: nodes, Env: still{}, Advance: func() {}}).member
@@ -30,7 +30,7 @@ func placed(sequencer geo.NodeID, number uint64) Ordered {
 	return Ordered{BatchID{sequencer, number}, Set(0).With(0)}
 }
 
-// After a snapshot a member assigns the same positions as a member that has applied every entry.
+// A member restored from a snapshot assigns the same positions as a member that has applied every entry.
 func TestSnapshotRestoresThePosition(t *testing.T) {
 	a, b := newStill(), newStill()
 	a.apply(entry(placed(0, 1), placed(1, 1)))
@@ -40,7 +40,7 @@ func TestSnapshotRestoresThePosition(t *testing.T) {
 	if b.count != 4 || !cmp.Equal(a.recent, b.recent) || !cmp.Equal(a.next, b.next) {
 		t.Errorf("after the snapshot %d positions are given, %v are known, and next are %v; want 4, %v, and %v", b.count, b.recent, b.next, a.recent, a.next)
 	}
-	more := entry(placed(0, 2), placed(0, 3), placed(1, 3), placed(1, 4)) // the first and the third are repetitions
+	more := entry(placed(0, 2), placed(0, 3), placed(1, 3), placed(1, 4)) // the first and third are repetitions
 	a.apply(more)
 	b.apply(more)
 	if a.count != 6 || b.count != 6 || !cmp.Equal(a.next, b.next) || !cmp.Equal(a.recent, b.recent) {
@@ -61,7 +61,7 @@ func TestPlacesInOrder(t *testing.T) {
 	}
 }
 
-// The leader of the latest term is the current leader, in any order of messages.
+// The leader of the highest term is the current leader, regardless of the order of messages.
 func TestLatestLeader(t *testing.T) {
 	l := &Log{}
 	l.follow(2, 5)

@@ -18,7 +18,7 @@ const (
 	KindVoid
 )
 
-// Kinds of messages about the data of batches, and of logs that share a node: see Config.Copies and Config.Shared.
+// Kinds of messages about the data of batches and about new incarnations: see Config.Copies and rejoin.go.
 const (
 	KindHeld = 230 + iota
 	KindKept
@@ -27,7 +27,7 @@ const (
 	KindSent
 )
 
-// BatchID names a batch: the node that sequenced it and its number there, from 1.
+// BatchID identifies a batch by its sequencer and its number there, from 1.
 type BatchID struct {
 	Sequencer geo.NodeID
 	Number    uint64
@@ -39,24 +39,24 @@ func (b BatchID) compare(c BatchID) int {
 
 func (b BatchID) String() string { return fmt.Sprintf("%d/%d", b.Sequencer, b.Number) }
 
-// Set is a set of partitions (or of whatever the readers of a log are divided by) modulo 64: with more than 64 of them
-// some more belong to it than were added, and those get an empty part of the batch.
+// Set is a set of reader groups (usually partitions), modulo 64. With more than 64 groups it may contain groups that
+// were not added; these receive an empty part of the batch.
 type Set uint64
 
-// With returns the set with q.
+// With returns the set including q.
 func (s Set) With(q int) Set { return s | 1<<(q%64) }
 
 // Has reports whether q is in the set.
 func (s Set) Has(q int) bool { return s&(1<<(q%64)) != 0 }
 
-// Request asks for a place in the log for a batch of the sender.
+// Request requests a position in the log for a batch of the sender.
 type Request struct {
 	Number uint64
-	// Readers says whom the batch concerns.
+	// Readers is the set of groups that read the batch.
 	Readers Set
 }
 
-// OrderRequest carries requests from a sequencer to the leader of a log, ascending.
+// OrderRequest carries a sequencer's requests to the leader of a log, in ascending order.
 type OrderRequest struct {
 	Log      uint64
 	Requests []Request
@@ -93,7 +93,7 @@ func (m *OrderRequest) String() string {
 	return s
 }
 
-// logName distinguishes logs in traces. Log 0 may be the only one.
+// logName distinguishes logs in traces. It is empty for log 0, which may be the only log.
 func logName(log uint64) string {
 	if log == 0 {
 		return ""
@@ -113,8 +113,8 @@ func decodeOrderRequest(body []byte) (*OrderRequest, error) {
 	return m, r.Done()
 }
 
-// Ordered is a batch with a position in the log. If it has no readers, the batch and the earlier batches of its
-// sequencer without a position are void. It may also represent batches of another order: see Stream.
+// Ordered is a batch with a position in the log. Without readers, it makes the batch and the earlier batches of its
+// sequencer without a position void. It may also represent batches of another order: see Stream.
 type Ordered struct {
 	Batch   BatchID
 	Readers Set
@@ -123,7 +123,7 @@ type Ordered struct {
 // Void reports whether the entry makes batches void.
 func (o Ordered) Void() bool { return o.Readers == 0 }
 
-// Positions holds the log's entries from First on, in order. Its sender leads the log in Term.
+// Positions carries log entries from position First on, in order. The sender leads the log in Term.
 type Positions struct {
 	Log     uint64
 	Term    uint64
@@ -215,7 +215,8 @@ func decodePositions(body []byte) (*Positions, error) {
 	return m, r.Done()
 }
 
-// Fetch asks a new leader for the log's entries from First on, because the old leader failed before it sent them all.
+// Fetch asks the leader for the log's entries from First on, which an earlier leader failed to send, or for a starting
+// position (see joins).
 type Fetch struct{ Log, First uint64 }
 
 // Kind implements protocol.Message.
@@ -245,8 +246,8 @@ func decodeFetch(body []byte) (*Fetch, error) {
 	return m, r.Done()
 }
 
-// Void asks the leader of a log to make batches void whose sequencer seems to be lost, along with that sequencer's
-// earlier batches.
+// Void asks the leader of a log to make batches void because their sequencers seem to be lost. Earlier batches of these
+// sequencers become void, too.
 type Void struct {
 	Log     uint64
 	Batches []BatchID
@@ -283,9 +284,8 @@ func decodeVoid(body []byte) (*Void, error) {
 	return m, r.Done()
 }
 
-// Held reports to the leader of a log which data the sender has: of the batches that it reads, all of a sequencer's up
-// to a number. The batches have arrived in the order in which they were sent. Position is the position up to which the
-// sender has read the log.
+// Held reports to the leader of a log which data the sender has: for each named batch, all data up to that batch that
+// the sender reads from the sequencer. Position is the position up to which the sender has read the log.
 type Held struct {
 	Log, Position uint64
 	Batches       []BatchID
@@ -318,7 +318,7 @@ func decodeHeld(body []byte) (*Held, error) {
 	return m, r.Done()
 }
 
-// Kept reports that all readers of a log have read it up to a position, so that no node will request earlier data.
+// Kept reports that all readers have read a log up to a position, so that no node will request earlier data.
 type Kept struct{ Log, Position uint64 }
 
 // Kind implements protocol.Message.
@@ -342,8 +342,8 @@ func decodeKept(body []byte) (*Kept, error) {
 	return m, r.Done()
 }
 
-// Started answers a new incarnation that asks where to start (see rejoin.go). It holds the number of entries in the
-// log, and the last batch of each sequencer and stream that has a position or is void there.
+// Started answers a new incarnation that requests a starting position (see rejoin.go). Position is the number of
+// entries in the log. Settled holds the last batch of each sequencer and stream that has a position or is void.
 type Started struct {
 	Log, Term, Position uint64
 	Settled             []uint64
@@ -387,7 +387,7 @@ func decodeStarted(body []byte) (*Started, error) {
 	return m, r.Done()
 }
 
-// Sent reports to a new incarnation the last of the sender's batches whose data went to its predecessor.
+// Sent reports to a new incarnation the last batch whose data the sender sent to its predecessor.
 type Sent struct{ Log, Number uint64 }
 
 // Kind implements protocol.Message.
@@ -411,7 +411,7 @@ func decodeSent(body []byte) (*Sent, error) {
 	return m, r.Done()
 }
 
-// Missing asks another reader of the same group for the data of batches that have a place.
+// Missing asks another reader of the same group for the data of batches with a position.
 type Missing struct {
 	Log     uint64
 	Batches []BatchID
@@ -476,7 +476,7 @@ func readIDs(r *codec.Reader) (ids []BatchID) {
 	return ids
 }
 
-// Decode reads the package's messages and those of its consensus group. It reports whether kind is one of them.
+// Decode decodes the messages of the package and of its consensus group. known is false for a kind of another package.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	switch kind {
 	case KindOrderRequest:

@@ -9,44 +9,45 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Proof before a position. A sequencer's data goes to all readers, and the request for a position to the leader, as
-// always. A reader reports to the leader which data it has. The leader proposes no batch before, in each group that
-// reads it, nodes in the required number of regions have its data. The sequencer's own region counts: the sequencer has
-// the whole batch, and sends it to all readers while it is up. So a position costs no more than the request itself if
-// enough regions lie on the way to the leader. (Minerva and Detock's synchronous replication require the same of a
-// batch before other nodes rely on it.)
+// Proof of availability. A sequencer's data goes to all readers, and the position request to the leader, as without
+// proof. Each reader reports to the leader which data it has. The leader proposes a batch only when, in each group that
+// reads it, nodes in the required number of regions have its data. The sequencer's region counts: the sequencer has the
+// whole batch, and sends it to all readers while it is up. So a position costs no more than the request if enough
+// regions lie on the way to the leader. (Minerva, and Detock with synchronous replication, require the same before
+// other nodes rely on a batch.)
 //
-// If fewer than Copies regions are lost with a sequencer, some reader of each group has the data of each batch that has
-// a position. Readers keep the data that they have read, up to keptBytes, until all readers have reported that they
-// have read it. A reader without the data fetches it from them (reader.go).
+// If fewer than Copies regions are lost along with a sequencer, some reader of each group has the data of each batch
+// with a position. Readers keep data that they have read, up to keptBytes, until all readers have read it. A reader
+// without the data fetches it from them (reader.go).
 //
-// A report that a reader holds data stays true until the reader's node is lost. A new leader receives the reports on
-// all batches without a position again. It relies on no report from an earlier term (see rejoin.go).
+// A report remains true until the reader's node is lost. A new leader receives the reports on all batches without a
+// position again. It relies on no report from an earlier term (see rejoin.go).
 
 const (
 	// tellEvery is the minimum time between a reader's reports to the leader, as announceEvery is for announcements.
 	tellEvery = time.Millisecond
-	// keepEvery is the interval at which readers report how far they have read, and the leader how far all have, while
-	// either changes.
+	// keepEvery is the interval at which readers report their positions, and the leader the position that all have read,
+	// while these change.
 	keepEvery = time.Second
 )
 
-// The meanings of Timer.Arg of the ProofTimer.
+// Values of Timer.Arg for the ProofTimer.
 const (
 	tellTimer = iota
 	positionTimer
 	keptTimer
 )
 
-// holder is a reader's part in proofs.
+// holder is a reader's part of the proof protocol.
 type holder struct {
 	l *Log
-	// here[s] is the last batch of sequencer s up to which this node has the data; told[s] is the last one reported to the
-	// leader.
+	// here[s] is the last batch of sequencer s for which this node has the data; told[s] is the last that it has reported
+	// to the leader.
 	here, told []uint64
-	// read is the position that was last reported.
+	// read is the position last reported.
 	read uint64
-	// telling and counting report that the timers are set. last is the time of the last report to the leader, if spoken.
+	// telling and counting are set while their timers are pending. last is the time of the last report to the leader; it
+	// is valid if spoken is set.
 	telling, counting, spoken bool
 	last                      time.Duration
 }
@@ -55,8 +56,8 @@ func newHolder(l *Log) *holder {
 	return &holder{l: l, here: make([]uint64, l.c.Nodes), told: make([]uint64, l.c.Nodes)}
 }
 
-// Holds records that this node, a reader, has the data of a sequencer's batch. Data arrives in order, so the node has
-// the data of all earlier batches, too.
+// Holds records that this node, a reader, has the data of a batch. Data arrives in order, so the node also has the
+// sequencer's earlier batches.
 func (l *Log) Holds(b BatchID) {
 	h := l.holder
 	if h == nil || b.Number <= h.here[b.Sequencer] {
@@ -80,9 +81,11 @@ func (h *holder) tell() {
 	l := h.l
 	m := &Held{Log: l.c.Log, Position: l.position}
 	for s, number := range h.here {
+		// The leader does not need proof for a batch that already has a position.
 		if number > h.told[s] && number > l.settled[s] {
 			m.Batches = append(m.Batches, BatchID{geo.NodeID(s), number})
 		}
+		// Settled batches also count as reported, so that they are not considered again.
 		h.told[s] = number
 	}
 	if len(m.Batches) == 0 && m.Position == h.read {
@@ -96,14 +99,14 @@ func (h *holder) tell() {
 	}
 }
 
-// retell repeats all reports to a new leader.
+// retell repeats all reports, because a new leader does not have them.
 func (h *holder) retell() {
 	clear(h.told)
 	h.read = 0
 	h.tell()
 }
 
-// passed learns that the next entry has been read.
+// passed records that an entry has been read, and schedules a report of the position.
 func (h *holder) passed() {
 	if !h.counting {
 		h.counting = true
@@ -124,17 +127,17 @@ func (h *holder) fire(arg uint64) {
 	}
 }
 
-// proofs holds a member's knowledge of which reader has which data, and the batches that wait for proof while it leads.
+// proofs is a member's knowledge of the readers' data, and the batches that wait for proof while it leads.
 type proofs struct {
-	// holds[n][s] is the last batch of sequencer s up to which node n has the data; read[n] is the position up to which n
+	// holds[n][s] is the last batch of sequencer s for which node n has the data; read[n] is the position up to which n
 	// has read the log.
 	holds [][]uint64
 	read  []uint64
-	// unproven holds, for each sequencer, the batches that wait for proof before they get a position, ascending.
+	// unproven holds, for each sequencer, the batches that wait for proof, in ascending order.
 	unproven []queue.Queue[Ordered]
 	// kept is the position that all readers are known to have read.
 	kept    uint64
-	keeping bool // a timer is set
+	keeping bool // the timer is pending
 }
 
 func newProofs(l *Log) (p proofs) {
@@ -146,14 +149,14 @@ func newProofs(l *Log) (p proofs) {
 	return p
 }
 
-// forget drops the requests that wait: they come again in the next term.
+// forget drops the requests that wait for proof: sequencers repeat them in the next term.
 func (p *proofs) forget() {
 	for s := range p.unproven {
 		p.unproven[s] = queue.Queue[Ordered]{}
 	}
 }
 
-// unlearn discards the readers' reports: a new leader receives them again.
+// unlearn discards the readers' reports: readers repeat them to a new leader.
 func (p *proofs) unlearn() { clear(p.holds) }
 
 // hold records a reader's report.
@@ -161,9 +164,10 @@ func (m *member) hold(from geo.NodeID, h *Held) {
 	if m.holds[from] == nil {
 		m.holds[from] = make([]uint64, m.l.c.Nodes)
 	}
+	// Reports may arrive out of order after a change of leader, so a position never goes back.
 	m.read[from] = max(m.read[from], h.Position)
 	for _, b := range h.Batches {
-		if int(b.Sequencer) < m.l.c.Nodes { // or it is corrupt
+		if int(b.Sequencer) < m.l.c.Nodes { // else the report is corrupt
 			m.holds[from][b.Sequencer] = max(m.holds[from][b.Sequencer], b.Number)
 		}
 	}
@@ -181,14 +185,15 @@ func (m *member) hold(from geo.NodeID, h *Held) {
 	}
 }
 
-// prove requests positions for a sequencer's proven batches, in order, up to the first unproven one.
+// prove moves a sequencer's proven batches to the next proposal, in order, up to the first unproven batch.
 func (m *member) prove(s geo.NodeID) {
 	q := &m.unproven[s]
 	for ; q.Len() > 0; q.Pop() {
 		o := q.Front()
 		if o.Batch.Number < m.next[s] {
-			continue // it is void, or was asked for twice
+			continue // the batch is void, or its request is a repetition
 		}
+		// Later batches wait, too: members drop a batch that is not the next of its sequencer.
 		if !m.proven(o) {
 			m.l.c.Env.Mark(unprovenYet)
 			break
@@ -200,7 +205,7 @@ func (m *member) prove(s geo.NodeID) {
 	}
 }
 
-// proveBehind continues with sequencers that had batches made void: those may have delayed later batches.
+// proveBehind continues with the sequencers of void batches, which may have delayed later batches.
 func (m *member) proveBehind(accepted []Ordered) {
 	if m.l.holder == nil {
 		return
@@ -212,7 +217,7 @@ func (m *member) proveBehind(accepted []Ordered) {
 	}
 }
 
-// proven reports whether the data of a batch is in the required number of regions for each group that reads it.
+// proven reports whether, for each group that reads a batch, the required number of regions has its data.
 func (m *member) proven(o Ordered) bool {
 	for g, nodes := range m.l.c.Readers {
 		if !o.Readers.Has(g) {
@@ -231,7 +236,7 @@ func (m *member) proven(o Ordered) bool {
 	return true
 }
 
-// readByAll returns the position that all readers have read.
+// readByAll returns the position up to which all readers have read the log.
 func (m *member) readByAll() uint64 {
 	least := m.count
 	for _, nodes := range m.l.c.Readers {
@@ -242,12 +247,13 @@ func (m *member) readByAll() uint64 {
 	return least
 }
 
-// tellKept notifies the readers of the position up to which all of them have read.
+// tellKept reports to the readers the position up to which all of them have read.
 func (m *member) tellKept() {
 	m.keeping = false
 	if !m.group.Leading() {
 		return
 	}
+	// A new incarnation resets its read position to 0, but data that was released does not return.
 	m.kept = max(m.kept, m.readByAll())
 	told := &Kept{m.l.c.Log, m.kept}
 	for _, n := range m.l.c.Audience {

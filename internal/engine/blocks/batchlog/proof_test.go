@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// part is the data of a batch, of some bytes.
+// part is the data of a batch with a given size in bytes.
 type part struct {
 	number uint64
 	bytes  int
@@ -23,8 +23,8 @@ func (p part) Kind() uint8              { return 1 }
 func (p part) Size() int                { return p.bytes }
 func (p part) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, p.number) }
 
-// newLeading returns the leader of a log of one member, node 0. Nodes 0 to 3 are in four regions. Nodes 0 to 2 form the
-// first group of readers, nodes 1 and 3 the second. Batches need two copies.
+// newLeading returns the leader of a log with a single member, node 0. Nodes 0 to 3 are in four regions. Nodes 0 to 2
+// form the first group of readers, nodes 1 and 3 the second. Batches need the given number of copies.
 func newLeading(t *testing.T, copies int) (*Log, *[]Ordered) {
 	var placed []Ordered
 	var l *Log
@@ -119,7 +119,7 @@ func TestNewLeaderIsToldWhatIsHeld(t *testing.T) {
 	same(t, "to the next ones", w.sent[2:], "2: {0 0 [1/4 2/1]}", "1: {0 0 [2/1]}")
 }
 
-// reading is a reader in node 2 of a log that node 0 leads. It records what it has read and answered.
+// reading is a reader in node 2 of a log that node 0 leads. It records what it has read and sent.
 type reading struct {
 	*Reader[part]
 	world *world
@@ -154,7 +154,7 @@ func (r *reading) places(first uint64, batches ...BatchID) {
 	r.l.Receive(0, m)
 }
 
-// A reader that lacks data at its position asks the other readers in turn, but not the sequencer, for all its missing
+// A reader without the data at its position asks the other readers in turn, but not the sequencer, for all its missing
 // data. It accepts the data from any node and reads it in log order, each batch once.
 func TestMissingDataIsFetched(t *testing.T) {
 	r := newReading()
@@ -171,11 +171,11 @@ func TestMissingDataIsFetched(t *testing.T) {
 	}
 	same(t, "who is asked", r.world.sent, "0: {0 [1/2 1/3]}", "2: {0 [1/2 1/3]}", "0: {0 [1/2 1/3]}")
 	r.Fetched(1, part{3, 10})
-	r.Fetched(1, part{9, 10}) // it has no position, so it was not requested
+	r.Fetched(1, part{9, 10}) // its batch has no position, so it was not requested
 	same(t, "before its turn", r.got, "1/1")
 	r.Fetched(1, part{2, 10})
 	same(t, "in the order of the log", r.got, "1/1", "1/2", "2/1", "1/3")
-	r.Fetched(1, part{3, 10}) // from the second reader that was asked
+	r.Fetched(1, part{3, 10}) // from the second reader asked
 	if len(r.fetched) > 0 {
 		t.Errorf("%d batches are kept for a place that has passed", len(r.fetched))
 	}
@@ -193,7 +193,7 @@ func TestMissingDataIsFetched(t *testing.T) {
 	same(t, "nothing is asked for", r.world.sent)
 }
 
-// A reader sends other readers the data that it has read until it learns that all of them have read it. It also sends
+// A reader sends other readers the data that it has read, until it learns that all of them have read it. It also sends
 // data that it has not read yet.
 func TestReadersKeepWhatOthersMayLack(t *testing.T) {
 	r := newReading()
@@ -218,7 +218,7 @@ func TestReadersKeepWhatOthersMayLack(t *testing.T) {
 	}
 }
 
-// The leader learns from the readers' reports how far all of them have read, and notifies them.
+// The leader finds the position that all readers have read from their reports, and announces it.
 func TestLeaderTellsWhatAllHaveRead(t *testing.T) {
 	l, _ := newLeading(t, 2)
 	var kept []uint64
@@ -235,7 +235,7 @@ func TestLeaderTellsWhatAllHaveRead(t *testing.T) {
 	l.member.tellKept()
 	l.Receive(3, &Held{Position: 5})
 	l.member.tellKept()
-	l.Receive(1, &Held{Position: 2}) // it was under way for long
+	l.Receive(1, &Held{Position: 2}) // a report that was delayed
 	l.member.tellKept()
 	if want := []uint64{0, 3, 3}; !reflect.DeepEqual(kept, want) {
 		t.Errorf("all have read up to %v, want %v", kept, want)

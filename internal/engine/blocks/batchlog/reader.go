@@ -11,61 +11,60 @@ import (
 // Data is the data of a batch that a sequencer sends to a reader.
 type Data interface {
 	protocol.Message
-	// BatchNumber is the batch's at its sequencer.
+	// BatchNumber returns the batch's number at its sequencer.
 	BatchNumber() uint64
 }
 
 // ReaderConfig describes a reader.
 type ReaderConfig[D Data] struct {
 	Log *Log
-	// Group is the group of readers that get the same data.
+	// Group is the group of readers that receive the same data.
 	Group int
-	// Read takes a batch at its place: Log.Position is that.
+	// Read handles a batch at its position, which is Log.Position during the call.
 	Read func(o Ordered, d D)
-	// Foreign counts the transactions in a batch's data whose clients wait at other nodes.
+	// Foreign returns the number of transactions in a batch's data whose clients wait at other nodes.
 	Foreign func(sequencer geo.NodeID, d D) int
-	// Watch says that the reader has batches made void that have had no place for long.
+	// Watch is set if the reader requests that batches without a position become void after abandonedAfter.
 	Watch bool
-	// Take takes a stream up to a position there. It reports false when it cannot yet: then Advance is to be called when
-	// it can.
+	// Take includes a stream up to a position of the stream. If it cannot yet, it returns false, and the owner must call
+	// Advance when it can.
 	Take func(stream int, upto uint64) bool
-	// Mark, if not nil, is called for a mark (see rejoin.go) when the reader reaches it, until Mark reports true: then the
-	// reader continues after it. While Mark reports false, the owner must call Advance when that may change. Mark may call
-	// SkipTo. At a new incarnation, Mark is called for the node's own mark first, and for no earlier one.
+	// Mark, if not nil, is called when the reader reaches a mark (see rejoin.go), until it returns true and the reader
+	// continues. While it returns false, the owner must call Advance when that may change. Mark may call SkipTo. A new
+	// incarnation gets its own mark first, and no earlier mark.
 	Mark func(n geo.NodeID, incarnation uint32) bool
-	// Copy sends another reader of the group the data of a batch. It is called only where batches need proof.
+	// Copy sends a batch's data to another reader of the group. It is called only if batches need proof.
 	Copy func(to, sequencer geo.NodeID, d D)
-	// Unfetched selects a faulty variant, for tests: a reader that has not received data from the sequencer does not
-	// request it from other readers.
+	// Unfetched selects a faulty variant, for tests: the reader does not request missing data from other readers.
 	Unfetched bool
-	// WatchTimer and FetchTimer are the kinds of the reader's timers: the owner's Fire hands those to Reader.Fire.
+	// WatchTimer and FetchTimer are the kinds of the reader's timers; the owner must pass these timers to Reader.Fire.
 	WatchTimer, FetchTimer uint8
 }
 
-// Reader reads a log: it takes the batches in their order, each once its data is here.
+// Reader reads a log: it handles the batches in log order, each as soon as its data has arrived.
 type Reader[D Data] struct {
 	c ReaderConfig[D]
 	l *Log
 
-	// inbox[s] holds the data of sequencer s that has not been read, ascending: links keep their order.
+	// inbox[s] holds the unread data of sequencer s, in ascending order, because links preserve order.
 	inbox []queue.Queue[D]
-	// last[s] is the last batch of sequencer s that has arrived from it, done[s] the last that has been read, passed over
-	// or made void.
+	// last[s] is the last batch received from sequencer s; done[s] is the last that was read, skipped or made void.
 	last, done []uint64
 	queued     int
 
-	// watched[s] is the last batch without a position at the last check for abandoned batches, 0 for none.
+	// watched[s] is the last batch of sequencer s that had no position at the last check for abandoned batches; 0 for
+	// none.
 	watched  []uint64
-	watching bool  // a timer is set
-	voided   int64 // batches
+	watching bool  // the timer is pending
+	voided   int64 // number of batches
 
-	// fetched holds the data received from other readers for batches with known positions.
+	// fetched holds data received from other readers, for batches with known positions.
 	fetched map[BatchID]D
-	// stuck is the position that lacked data when the timer was set, if fetching; asked counts the requests for data.
+	// stuck is the position without data when the timer was set, if fetching is set. asked counts the readers tried.
 	stuck    uint64
 	fetching bool
 	asked    int
-	// kept is the data that others may ask for, in the order of the log, and in a table.
+	// kept lists, in log order, the data that other readers may request; copies holds the data by batch.
 	kept    queue.Queue[keptData]
 	keptNow int // bytes
 	copies  map[BatchID]D
@@ -78,22 +77,22 @@ type keptData struct {
 }
 
 const (
-	// abandonedAfter is the time between two checks for batches that have arrived and have no position in the log. A batch
-	// that has waited that long comes from a sequencer that is lost or disconnected from the log's leader. Such a batch
-	// stays void if its sequencer is lost. Otherwise the sequencer sends the transactions again.
+	// abandonedAfter is the time between two checks for batches that have arrived and have no position. A batch without a
+	// position at two checks comes from a sequencer that is lost or disconnected from the leader. If the sequencer is
+	// lost, the batch stays void. Otherwise the sequencer resends the transactions in a new batch.
 	abandonedAfter = 3 * time.Second
-	// fetchAfter is the time that a reader waits for missing data at its position before it asks another reader, and then
-	// the next one.
+	// fetchAfter is the time that a reader waits for missing data at its position before it asks another reader, and
+	// later the next.
 	fetchAfter = 500 * time.Millisecond
-	// keptBytes bounds the data that a reader keeps for other readers; the oldest is dropped first. A reader without data
-	// that all others have dropped stops, as if batches needed no proof. If a region is permanently lost, no reader learns
-	// that all have read anything, so the kept data grows to this bound.
+	// keptBytes bounds the data that a reader keeps for other readers; the oldest is dropped first. A reader that needs
+	// dropped data stops, as if batches needed no proof. If a region is permanently lost, readers never learn that all
+	// have read, so the kept data grows to this bound.
 	keptBytes = 64 << 20
-	// mostMissing bounds the number of batches in one request.
+	// mostMissing bounds the number of batches in a Missing message.
 	mostMissing = 4096
 )
 
-// NewReader returns a reader. The log's Config must have Advance and Kept call the reader's methods of these names.
+// NewReader returns a reader. The log's Config.Advance and Config.Kept must call the reader's methods of these names.
 func NewReader[D Data](c ReaderConfig[D]) *Reader[D] {
 	nodes := c.Log.c.Nodes
 	r := &Reader[D]{
@@ -106,10 +105,10 @@ func NewReader[D Data](c ReaderConfig[D]) *Reader[D] {
 	return r
 }
 
-// Arrive takes data of this node's own.
+// Arrive adds data of this node's own batch.
 func (r *Reader[D]) Arrive(d D) { r.arrive(r.l.c.Self, d) }
 
-// Receive takes data from its sequencer.
+// Receive handles data from its sequencer.
 func (r *Reader[D]) Receive(from geo.NodeID, d D) {
 	r.arrive(from, d)
 	r.l.Holds(BatchID{from, d.BatchNumber()})
@@ -121,6 +120,7 @@ func (r *Reader[D]) Receive(from geo.NodeID, d D) {
 
 func (r *Reader[D]) arrive(from geo.NodeID, d D) {
 	number := d.BatchNumber()
+	// The batch became void, or its data came from another reader first.
 	if number <= r.done[from] {
 		r.l.c.Env.Mark(dataLate)
 		return
@@ -130,7 +130,7 @@ func (r *Reader[D]) arrive(from geo.NodeID, d D) {
 	r.inbox[from].Push(d)
 }
 
-// Advance reads, in log order, the batches that have a position and data.
+// Advance reads, in log order, the batches with a position and data.
 func (r *Reader[D]) Advance() {
 	for {
 		o, known := r.l.Next()
@@ -138,6 +138,7 @@ func (r *Reader[D]) Advance() {
 			return
 		}
 		if n, ok := o.Stream(); ok {
+			// Before its mark, a new incarnation reads nothing, because its rows will come from another copy.
 			if !r.entering() && !r.c.Take(n, o.Batch.Number) {
 				r.l.c.Env.Mark(streamAwaited)
 				return
@@ -149,7 +150,7 @@ func (r *Reader[D]) Advance() {
 			at := r.l.position
 			passes := r.c.Mark(n, incarnation)
 			if r.l.position != at {
-				continue // the owner has passed over it
+				continue // the owner has skipped the mark
 			}
 			if !passes {
 				return
@@ -164,6 +165,7 @@ func (r *Reader[D]) Advance() {
 		if o.Void() {
 			r.l.c.Env.Mark(voidEntry)
 			r.drop(o.Batch)
+			// Groups that do not read the batch receive no data for it and pass it at once.
 		} else if o.Readers.Has(r.c.Group) {
 			d, here := r.take(o.Batch)
 			if !here {
@@ -171,6 +173,7 @@ func (r *Reader[D]) Advance() {
 				r.await()
 				return
 			}
+			// Keep the data before Read runs: another reader may request it from now on.
 			r.keep(o.Batch, d)
 			r.c.Read(o, d)
 		}
@@ -179,8 +182,7 @@ func (r *Reader[D]) Advance() {
 	}
 }
 
-// take removes and returns the data of the next batch, if it has arrived. It prefers the data from the batch's
-// sequencer.
+// take removes and returns the data of the next batch, if it has arrived. It prefers data from the batch's sequencer.
 func (r *Reader[D]) take(b BatchID) (d D, here bool) {
 	inbox := &r.inbox[b.Sequencer]
 	if inbox.Len() > 0 && inbox.Front().BatchNumber() == b.Number {
@@ -195,8 +197,8 @@ func (r *Reader[D]) take(b BatchID) (d D, here bool) {
 	return d, here
 }
 
-// drop drops a sequencer's batches up to the batch that the log has made void. Earlier batches with a position are not
-// among them: they have been read.
+// drop drops a sequencer's data up to a void batch. Earlier batches with a position are not in the inbox: they have
+// been read.
 func (r *Reader[D]) drop(b BatchID) {
 	inbox := &r.inbox[b.Sequencer]
 	for inbox.Len() > 0 && inbox.Front().BatchNumber() <= b.Number {
@@ -207,8 +209,8 @@ func (r *Reader[D]) drop(b BatchID) {
 	}
 }
 
-// Pending counts the transactions of other nodes' clients that have arrived and have not been read. A batch that the
-// reader waits for counts as well if its sequencer may be lost.
+// Pending returns the number of transactions of other nodes' clients that have arrived and have not been read. With
+// proof, a batch at the next position adds 1, because its sequencer may be lost.
 func (r *Reader[D]) Pending() int {
 	if o, known := r.l.Next(); r.l.holder != nil && known && r.reads(o) {
 		return r.queued + 1
@@ -216,16 +218,16 @@ func (r *Reader[D]) Pending() int {
 	return r.queued
 }
 
-// reads reports whether an entry is a batch that this reader reads.
+// reads reports whether an entry is a batch for this reader's group.
 func (r *Reader[D]) reads(o Ordered) bool {
 	_, stream := o.Stream()
 	return !stream && o.Readers.Has(r.c.Group)
 }
 
-// Voided counts the batches that have arrived and that the log has made void.
+// Voided returns the number of batches that have arrived and became void.
 func (r *Reader[D]) Voided() int64 { return r.voided }
 
-// Fire takes a timer of the reader's.
+// Fire handles a timer of the reader.
 func (r *Reader[D]) Fire(t protocol.Timer) {
 	if t.Kind == r.c.WatchTimer {
 		r.lookForAbandoned()
@@ -234,7 +236,7 @@ func (r *Reader[D]) Fire(t protocol.Timer) {
 	}
 }
 
-// watch sets the timer for the next look for abandoned batches.
+// watch sets the timer for the next check for abandoned batches.
 func (r *Reader[D]) watch() {
 	if !r.watching {
 		r.watching = true
@@ -246,7 +248,7 @@ func (r *Reader[D]) watch() {
 	}
 }
 
-// lookForAbandoned asks for those batches to be made void that had no place at the last look, either.
+// lookForAbandoned requests that batches become void if they had no position at the last check and still have none.
 func (r *Reader[D]) lookForAbandoned() {
 	r.watching = false
 	var abandoned []BatchID
@@ -261,6 +263,7 @@ func (r *Reader[D]) lookForAbandoned() {
 			abandoned = append(abandoned, BatchID{geo.NodeID(n), w})
 		}
 		r.watched[n] = 0
+		// A node's own batches are never abandoned: it repeats its requests itself.
 		if geo.NodeID(n) != r.l.c.Self && r.last[n] > settled {
 			r.watched[n] = r.last[n]
 			again = true
@@ -276,7 +279,7 @@ func (r *Reader[D]) lookForAbandoned() {
 	}
 }
 
-// await waits for data that is missing at its place, and asks others for it after a while.
+// await schedules a request for data that is missing at the current position.
 func (r *Reader[D]) await() {
 	if r.l.holder == nil || r.fetching || r.c.Unfetched {
 		return
@@ -289,9 +292,9 @@ func (r *Reader[D]) await() {
 	r.l.c.Env.After(after, protocol.Timer{Kind: r.c.FetchTimer})
 }
 
-// fetch requests, from another reader of the group, the missing data of all batches that have a position. It does
-// nothing if the next position has changed since the timer was set. Each call asks the next reader, since some readers
-// have none of the data and some are lost.
+// fetch requests, from another reader of the group, the missing data of all batches with a position. It skips the
+// request if the reader has advanced since the timer was set. Each call asks the next reader, because a reader may be
+// lost or lack the data.
 func (r *Reader[D]) fetch() {
 	r.fetching = false
 	o, known := r.l.Next()
@@ -313,12 +316,13 @@ func (r *Reader[D]) fetch() {
 	r.await()
 }
 
-// nextHolder returns the reader to ask next: the nodes of the group except the sequencer, round-robin.
+// nextHolder returns the next reader to ask: the nodes of the group except this node and the sequencer, round-robin.
 func (r *Reader[D]) nextHolder(sequencer geo.NodeID) (n geo.NodeID, ok bool) {
 	nodes := r.l.c.Readers[r.c.Group]
 	for range nodes {
 		n = nodes[r.asked%len(nodes)]
 		r.asked++
+		// Links preserve order, so a sequencer that still runs will deliver its data without a request.
 		if n != r.l.c.Self && n != sequencer {
 			return n, true
 		}
@@ -326,16 +330,16 @@ func (r *Reader[D]) nextHolder(sequencer geo.NodeID) (n geo.NodeID, ok bool) {
 	return 0, false
 }
 
-// here reports whether the data of a batch that has a place is here.
+// here reports whether this node has the data of a batch.
 func (r *Reader[D]) here(b BatchID) bool {
 	_, ok := r.find(b)
 	return ok
 }
 
-// Missing sends a reader the data that it requested and that this reader has.
+// Missing sends another reader the requested data that this reader has.
 func (r *Reader[D]) Missing(from geo.NodeID, m *Missing) {
 	if r.l.holder == nil {
-		return // it is corrupt
+		return // the message is corrupt
 	}
 	for _, b := range m.Batches {
 		if d, ok := r.find(b); ok {
@@ -345,10 +349,10 @@ func (r *Reader[D]) Missing(from geo.NodeID, m *Missing) {
 	}
 }
 
-// find returns the data of a batch, if it is still here.
+// find returns the data of a batch, if this node still has it.
 func (r *Reader[D]) find(b BatchID) (d D, ok bool) {
 	if int(b.Sequencer) >= len(r.inbox) {
-		return d, false // it is corrupt
+		return d, false // the message is corrupt
 	}
 	if d, ok = r.copies[b]; ok {
 		return d, true
@@ -364,11 +368,11 @@ func (r *Reader[D]) find(b BatchID) (d D, ok bool) {
 	return d, ok
 }
 
-// Fetched handles the data of a batch from another reader. The sequencer's data may have arrived meanwhile.
+// Fetched handles a batch's data from another reader. The sequencer's data may have arrived in the meantime.
 func (r *Reader[D]) Fetched(sequencer geo.NodeID, d D) {
 	b := BatchID{sequencer, d.BatchNumber()}
 	if r.l.holder == nil || int(sequencer) >= len(r.inbox) || b.Number > r.l.Settled(sequencer) {
-		return // it is corrupt: batches are asked for that have a place
+		return // the message is corrupt: only data of batches with a position is requested
 	}
 	if b.Number <= r.done[sequencer] || r.here(b) {
 		r.l.c.Env.Mark(fetchedTwice)
@@ -379,7 +383,7 @@ func (r *Reader[D]) Fetched(sequencer geo.NodeID, d D) {
 	r.Advance()
 }
 
-// keep stores data that this reader has read and other readers may lack.
+// keep stores data that this reader has read and other readers may not have.
 func (r *Reader[D]) keep(b BatchID, d D) {
 	if r.l.holder == nil {
 		return
@@ -393,7 +397,7 @@ func (r *Reader[D]) keep(b BatchID, d D) {
 	}
 }
 
-// Kept learns that all have read the log up to a position.
+// Kept releases data before a position that all readers have read.
 func (r *Reader[D]) Kept(position uint64) {
 	for r.kept.Len() > 0 && r.kept.Front().position < position {
 		r.release()

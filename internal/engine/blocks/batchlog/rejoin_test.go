@@ -15,7 +15,7 @@ func mark(n geo.NodeID, incarnation uint32) Ordered {
 	return Ordered{Batch: BatchID{n, protocol.NumbersBefore(incarnation)}}
 }
 
-// A void batch is a mark if its number is after all numbers of an incarnation, and not otherwise.
+// A void entry is a mark if its number is the last before an incarnation, and not otherwise.
 func TestMarks(t *testing.T) {
 	for _, tc := range []struct {
 		o           Ordered
@@ -35,7 +35,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// again replaces node 3 by a new incarnation, which records the entries that it reads before and after its mark.
+// again replaces node 3 by a new incarnation that records the entries that it reads.
 func (w *world) again(incarnation uint32) *joining {
 	n := w.nodes[3]
 	j := &joining{}
@@ -61,8 +61,8 @@ type joining struct {
 	closed bool
 }
 
-// A new incarnation makes its predecessor's batches without a position void in the log. It requests positions only
-// after that, and reads no earlier entry.
+// A new incarnation makes its predecessor's batches without a position void. It requests positions only after that, and
+// reads no earlier entry.
 func TestNewIncarnationOfASequencer(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
@@ -70,7 +70,7 @@ func TestNewIncarnationOfASequencer(t *testing.T) {
 	w.request(2, 1)
 	w.run(time.Second)
 	w.lose = func(from, _ geo.NodeID, m protocol.Message) bool { return from == 3 }
-	w.request(3, 2) // lost with it
+	w.request(3, 2) // lost with the node
 	w.run(time.Second)
 	w.lose = nil
 	j := w.again(1)
@@ -92,13 +92,13 @@ func TestNewIncarnationOfASequencer(t *testing.T) {
 	}
 }
 
-// A new incarnation repeats its request until it has its mark: the leader that it knows may be lost, and it has not
-// heard from a new one.
+// A new incarnation repeats its request until it has read its mark: the leader that it knows may be lost, and no new
+// leader may have announced itself.
 func TestNewIncarnationAsksUntilItIsIn(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
 	w.lose = func(from, to geo.NodeID, _ protocol.Message) bool { return (from == 0 || to == 0) && from != to }
-	w.run(5 * time.Second) // another member becomes the leader
+	w.run(5 * time.Second) // another member is elected
 	lost := 0
 	w.lose = func(from, to geo.NodeID, m protocol.Message) bool {
 		_, void := m.(*Void)
@@ -119,7 +119,7 @@ func TestNewIncarnationAsksUntilItIsIn(t *testing.T) {
 	same(t, "what it asks for when it is in", w.sent[sent:])
 }
 
-// A new incarnation ignores positions of a log that it receives before it knows where to start.
+// A new incarnation ignores positions that it receives before it knows its starting position.
 func TestPositionsBeforeTheBeginning(t *testing.T) {
 	w := newWorld()
 	w.lose = func(geo.NodeID, geo.NodeID, protocol.Message) bool { return true }
@@ -128,7 +128,7 @@ func TestPositionsBeforeTheBeginning(t *testing.T) {
 	l.Receive(1, &Positions{Term: 2, First: 0, Entries: []Ordered{placed(0, 1), placed(0, 2)}})
 	l.Receive(1, &Started{Term: 2, Position: 1, Settled: []uint64{1}}) // of another database
 	l.Receive(1, &Started{Term: 2, Position: 4, Settled: []uint64{3, 1, 0, 0}})
-	l.Receive(2, &Started{Term: 3, Position: 9, Settled: []uint64{3, 1, 5, 0}}) // from another member that was asked
+	l.Receive(2, &Started{Term: 3, Position: 9, Settled: []uint64{3, 1, 5, 0}}) // from another member, too late
 	l.Receive(2, &Positions{Term: 3, First: 4, Entries: []Ordered{mark(3, 1)}})
 	same(t, "what it reads", j.got, "mark of 3.1")
 	if l.Position() != 5 || l.Settled(0) != 3 || l.Term() != 3 {
@@ -136,7 +136,7 @@ func TestPositionsBeforeTheBeginning(t *testing.T) {
 	}
 }
 
-// A reader stands at a mark as long as its owner wants it to.
+// A reader stays at a mark until its owner lets it continue.
 func TestReaderStandsAtAMark(t *testing.T) {
 	w := newWorld()
 	w.run(5 * time.Second)
@@ -170,7 +170,7 @@ func TestSkipTo(t *testing.T) {
 	for _, number := range []uint64{1, 2, 5, 6} {
 		r.Receive(1, part{number, 10})
 	}
-	for _, number := range []uint64{1, 3} { // the first of them was sent again, and has its place before all that is known here
+	for _, number := range []uint64{1, 3} { // the first is a repetition with a position before all entries known here
 		r.Receive(2, part{number, 10})
 	}
 	r.l.Receive(0, &Positions{Term: 1, First: 0, Entries: []Ordered{mark(0, 1), {BatchID{1, 1}, 1}, {BatchID{1, 2}, 1}, {Batch: BatchID{1, 5}}, mark(3, 1), {BatchID{2, 3}, 1}}})
@@ -186,10 +186,10 @@ func TestSkipTo(t *testing.T) {
 	same(t, "what it reads then", r.got, "2/3")
 }
 
-// Data that went to a node's predecessor is not here because later data is.
+// Data that was sent to a node's predecessor does not count as received because later data has arrived.
 func TestDataOfThePredecessorIsMissing(t *testing.T) {
 	r := newReading()
-	r.Receive(1, part{3, 10}) // the first batch that this incarnation receives
+	r.Receive(1, part{3, 10}) // the first batch received by this incarnation
 	r.places(0, BatchID{1, 2}, BatchID{1, 3})
 	r.world.sent = nil
 	r.Fire(protocol.Timer{Kind: 5})
@@ -198,7 +198,7 @@ func TestDataOfThePredecessorIsMissing(t *testing.T) {
 	same(t, "what is read", r.got, "1/2", "1/3")
 }
 
-// A lost node's reports on its data prove nothing, and neither do reports from an earlier term.
+// Reports of a lost node and reports from an earlier term prove nothing.
 func TestClaimsThatDoNotCount(t *testing.T) {
 	for name, forget := range map[string]func(l *Log){
 		"the node is lost": func(l *Log) { l.Replaced(2, 1) },
@@ -234,8 +234,8 @@ func TestKeptForANewIncarnation(t *testing.T) {
 	}
 }
 
-// A new incarnation has caught up when it has read all that each sequencer had sent to its predecessor: it may lack the
-// data of that, and others may have it alone.
+// A new incarnation has caught up when it has read all batches that each sequencer sent to its predecessor. Until then
+// it may lack their data, and other nodes may have the only copy.
 func TestCaughtUp(t *testing.T) {
 	w := newWorld()
 	w.lose = func(geo.NodeID, geo.NodeID, protocol.Message) bool { return true }

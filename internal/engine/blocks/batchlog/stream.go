@@ -2,24 +2,25 @@ package batchlog
 
 import "github.com/geobench/geobench/internal/base/geo"
 
-// Streams. A log may include batches from other logs, the streams, which have ordered them already. An entry includes
-// the batches of a stream from the end of the last such entry up to a given position of the stream. So a change of
-// leader cannot lose, duplicate or reorder the batches of a stream. Any leader may propose to include a stream as far
-// as it knows it, any number of times. All members alike drop entries that include no further batches.
+// Streams. A log may include batches of other logs, the streams, which have ordered them already. An entry includes the
+// batches of a stream from the end of the last such entry up to a position of the stream. So a change of leader cannot
+// lose, duplicate or reorder the batches of a stream. Any leader may propose to include the known part of a stream, any
+// number of times. All members drop entries that include no further batches.
 
-// lastSequencer is the highest number of a node; streams have the numbers of sequencers from there on down.
+// lastSequencer is the highest possible node number. Streams use sequencer numbers from there downwards.
 const lastSequencer = 1<<16 - 1
 
-// maxStreams bounds the streams of a log.
+// maxStreams bounds the number of streams of a log.
 const maxStreams = 1 << 10
 
-// Stream returns which stream an entry takes, up to position Batch.Number there, if it does.
+// Stream returns the stream that an entry includes, up to position Batch.Number of the stream. ok is false for other
+// entries.
 func (o Ordered) Stream() (n int, ok bool) {
 	n = lastSequencer - int(o.Batch.Sequencer)
 	return n, n < maxStreams
 }
 
-// slot is the index of a sequencer, or a stream, in tables by sequencer; negative for none of either.
+// slot returns the index of a sequencer or stream in tables by sequencer, or -1 if there is no such node or stream.
 func (l *Log) slot(s geo.NodeID) int {
 	if int(s) < l.c.Nodes {
 		return int(s)
@@ -30,9 +31,10 @@ func (l *Log) slot(s geo.NodeID) int {
 	return -1
 }
 
-// Take has the log take a stream up to a position, if this node leads it; others do nothing.
+// Take proposes to include a stream up to a position. It does nothing unless this node leads the log.
 func (l *Log) Take(stream int, upto uint64) {
 	m := l.member
+	// The log already includes that part, or this leader has proposed it in this term.
 	if m == nil || !m.group.Leading() || upto < m.next[l.c.Nodes+stream] || upto <= m.taking[stream] {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// newStreaming returns a log of one member, node 0, that includes two streams.
+// newStreaming returns a log with a single member, node 0, and two streams.
 func newStreaming() *Log {
 	l := New(Config{Self: 0, Nodes: 3, Members: []geo.NodeID{0}, Env: still{}, Streams: 2, Advance: func() {}})
 	l.Start()
@@ -36,7 +36,7 @@ func TestStreamsGoOn(t *testing.T) {
 	}
 }
 
-// A leader proposes each part of a stream once in its term, and again in the next term.
+// A leader proposes each part of a stream once per term.
 func TestStreamsAreAskedForOnce(t *testing.T) {
 	w := newWorld()
 	for _, n := range w.nodes {
@@ -52,7 +52,7 @@ func TestStreamsAreAskedForOnce(t *testing.T) {
 		leader.Take(0, upto)
 		return len(leader.member.requests)
 	}
-	leader.member.waiting = true // a proposal is to come
+	leader.member.waiting = true // a proposal is pending
 	if a, b, c := asked(2), asked(2), asked(1); a != 1 || b != 1 || c != 1 {
 		t.Errorf("%d, %d and %d are asked for, want one", a, b, c)
 	}
@@ -65,7 +65,7 @@ func TestStreamsAreAskedForOnce(t *testing.T) {
 		t.Errorf("the stream is taken up to %d, and %d are asked for, want none", next-1, len(leader.member.requests))
 	}
 	leader.member.waiting = true
-	leader.member.taking[0] = 9 // and lost with the term
+	leader.member.taking[0] = 9 // proposed, and lost with the term
 	leader.member.lead(0, 7)
 	if n := asked(9); n != 1 {
 		t.Errorf("%d are asked for in the next term, want one", n)
@@ -76,7 +76,7 @@ func TestStreamsAreAskedForOnce(t *testing.T) {
 	}
 }
 
-// Sequencers that there are not, streams included, are refused.
+// Sequencers and streams that do not exist are rejected.
 func TestUnknownSequencers(t *testing.T) {
 	l := newStreaming()
 	for _, o := range []Ordered{placed(3, 1), taken(2, 1), {Batch: BatchID{lastSequencer - 5, 1}}} {

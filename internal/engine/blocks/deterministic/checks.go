@@ -28,8 +28,9 @@ func (x *Executor) Check(c *invariant.Checker) {
 	}
 }
 
-// broken returns the invariant that does not hold of a queue; nil if all do.
+// broken returns the invariant that a queue violates, or nil.
 func (l *lock) broken() *invariant.Invariant {
+	// A queue is deleted when its last request is released, so an empty queue is a violation, too.
 	if l.head == nil || !l.head.granted {
 		return firstGranted
 	}
@@ -52,8 +53,8 @@ func (l *lock) broken() *invariant.Invariant {
 	return nil
 }
 
-// CheckOrder checks, as an engine's invariant i, that the requests for each row are in the order of log positions. It
-// is for engines with a single order. Reads without a position may be between them.
+// CheckOrder checks, as an engine's invariant i, that the requests for each row are in log order. It is for engines
+// with a single order. Reads without a position may be in between.
 func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last Place
@@ -66,17 +67,19 @@ func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 	}
 }
 
-// CheckPairs checks, as an engine's invariant i, pairs of transactions that arrive in parts. If two of them follow each
-// other in the queue of any row of any copy, they have the same order in all such queues.
+// CheckPairs checks, as an engine's invariant i, pairs of transactions that arrive in parts: if two of them are
+// adjacent in a row's queue, ignoring other transactions, they have the same order in all such queues of all copies.
 func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last *execution
 		for q := x.locks.locks[key].head; q != nil; q = q.next {
+			// A single-home transaction is ordered by a single log, so only transactions with parts can disagree.
 			if !q.owner.parted {
 				continue
 			}
 			if last != nil {
 				pair := [2]Place{last.at, q.owner.at}
+				// The key of the pair must not depend on the order, on which the copies have to agree.
 				if pair[1].Less(pair[0]) {
 					pair[0], pair[1] = pair[1], pair[0]
 				}
@@ -87,9 +90,10 @@ func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 	}
 }
 
-// CheckCircles says by an engine's invariant that no transactions wait for each other's locks in a circle.
+// CheckCircles checks, as an engine's invariant i, that no transactions wait for each other's locks in a cycle.
 func (x *Executor) CheckCircles(c *invariant.Checker, i *invariant.Invariant) {
-	// Remove the transactions that wait for no other, then those that wait only for removed ones, and so on.
+	// Topological sort: remove the transactions that wait for no other, then transactions that wait only for removed
+	// transactions, and so on. Whatever remains is in a cycle or waits for one.
 	waits, behind := map[*execution]int{}, map[*execution][]*execution{}
 	var free []*execution
 	for _, l := range x.locks.locks {
@@ -105,7 +109,7 @@ func (x *Executor) CheckCircles(c *invariant.Checker, i *invariant.Invariant) {
 			case q.granted:
 			case !q.write:
 				waitsFor(q.writer)
-			default: // for all up to the writer ahead of it
+			default: // it waits for all requests up to and including the writer ahead of it
 				for p := q.prev; p != nil; p = p.prev {
 					if waitsFor(p); p.write {
 						break
@@ -139,7 +143,7 @@ func (x *Executor) CheckCircles(c *invariant.Checker, i *invariant.Invariant) {
 	}
 }
 
-// lockedKeys are the rows that anybody holds or wants, in their order.
+// lockedKeys returns the keys with requests, sorted.
 func (x *Executor) lockedKeys() (keys []txn.Key) {
 	for key := range x.locks.locks {
 		keys = append(keys, key)

@@ -15,7 +15,8 @@ var (
 )
 
 // Queues that engines must never have violate the invariants, and other queues do not. A word is a row's queue: w1 and
-// r1 request to write and to read. p1 does the same as w1 and arrives in parts. 0 is a reader without a position.
+// r1 are transaction 1's requests to write and to read. p1 is w1 of a transaction that arrives in parts. 0 is a reader
+// without a position.
 func TestChecksOfQueues(t *testing.T) {
 	for name, tc := range map[string]struct{ queues, broken string }{
 		"none":                          {"", ""},

@@ -9,56 +9,56 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// execution is a transaction at one of its participants. It reads locally and sends its reads to the active
-// participants, which are the ones that write. An active participant collects the reads of all participants and runs
-// the procedure. All active participants run it with the same reads, so they reach the same decision.
+// execution is a transaction at one of its participants. Each participant reads its local rows and sends them to the
+// active participants: those that write. An active participant collects the reads of all participants and runs the
+// procedure. All active participants run it with the same reads, so they reach the same decision.
 //
-// It is the procedure's view of the database. Writes wait in slots until the procedure has decided.
+// execution implements txn.Ctx for the procedure. Writes are buffered until the procedure has decided.
 type execution struct {
 	x     *Executor
-	t     *txn.Transaction // nil until the whole transaction is here
+	t     *txn.Transaction // nil until the whole transaction has arrived
 	at    Place
-	slots []slot // one per access
-	hint  int    // the access used last
+	slots []slot // by access
+	hint  int    // index of the access that find found last
 
-	parts     int // that have arrived
-	needed    int // parts, once the whole transaction is here
-	answering int // the active partition that answers for the others
-	waitLocks int // local locks not granted
-	waitReads int // participants that have not sent the reads it needs, or with KeepLocks their locks
-	deferred  int // requests that wait for a row to come
+	parts     int // number of parts that have arrived
+	needed    int // number of parts, once the whole transaction has arrived
+	answering int // the active partition that sends the outcome to a client elsewhere in the copy
+	waitLocks int // number of local locks not granted
+	waitReads int // number of participants with outstanding reads, or with KeepLocks with outstanding locks
+	deferred  int // number of requests that wait for a row to arrive
 
-	coordinator geo.NodeID // where the client waits
-	vertex      int32      // its number in Executor.Reorder
+	coordinator geo.NodeID // the node where the client waits
+	vertex      int32      // position in the component that Executor.Reorder works on
 
 	multi     bool // has participants other than this node
-	active    bool // runs the procedure here
+	active    bool // this node runs the procedure
 	listed    bool // is in Executor.running
 	parted    bool // arrives in parts
 	queued    bool // in Executor.ready
-	holding   bool // has all its locks and its local reads
-	reordered bool // a change of the queues has given it its turn
-	stale     bool // was sent to a home that a row has left: no node runs it
-	stray     bool // the procedure has used a row that its footprint does not name
-	named     bool // Executor.Graph has named it
-	sound     bool // can't be in a deadlock
-	member    bool // of the component that Reorder works on
+	holding   bool // all local locks are granted and the local rows read
+	reordered bool // Executor.Reorder has given it its turn
+	stale     bool // it was sent to a former home of a row: no node runs it
+	stray     bool // the procedure has used a row outside its footprint
+	named     bool // Executor.Graph has reported it
+	sound     bool // it cannot be in a deadlock
+	member    bool // it belongs to the component that Reorder works on
 
-	groups   *groupWork // its accesses to rows of groups, in addition to slots; nil: none yet
-	unlocked []txn.Key  // local keys that it has asked no lock for, since it is stale
-	early    []reads    // arrived before the transaction's turn
-	told     []int      // the partitions whose reads have arrived, with a Keeper
+	groups   *groupWork // accesses to rows of groups, in addition to slots; nil if there are none yet
+	unlocked []txn.Key  // local keys without a lock request, because the transaction is stale there
+	early    []reads    // reads that arrived before the transaction's turn
+	told     []int      // partitions whose reads have arrived; used with a Keeper
 	next     *execution // in the free list
-	requests *request   // the execution's own requests, linked as siblings
+	requests *request   // the transaction's lock requests, linked by sibling
 }
 
-// groupWork is what an execution does to rows of groups.
+// groupWork holds an execution's accesses to rows of groups.
 type groupWork struct {
 	writes txn.WriteSet
-	ranges []rows // rows received from other participants, one element for each range of the footprint
+	ranges []rows // rows received from other participants, by range of the footprint
 }
 
-// group returns the execution's work on rows of groups, and creates it if necessary.
+// group returns e.groups and allocates it if necessary.
 func (e *execution) group() *groupWork {
 	if e.groups == nil {
 		e.groups = &groupWork{}
@@ -73,7 +73,7 @@ func (g *groupWork) reset() {
 	}
 }
 
-// slot is the state of one access. For a group it holds only the location.
+// slot is the state of an access. For a group, only partition and local are used.
 type slot struct {
 	value     []byte
 	partition int32
@@ -84,7 +84,7 @@ type slot struct {
 	deleted   bool
 }
 
-// reads holds the reads of another participant.
+// reads is the reads of another participant.
 type reads struct {
 	partition int
 	values    []Value
@@ -92,7 +92,7 @@ type reads struct {
 	stale     bool
 }
 
-// begin prepares the execution of t; t's client waits at coordinator.
+// begin prepares the execution of t, whose client waits at coordinator.
 func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeID) {
 	e.x, e.t, e.coordinator = x, t, coordinator
 	e.hint, e.waitLocks, e.waitReads, e.holding, e.stray = 0, 0, 0, false, false
@@ -119,13 +119,15 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 		return
 	}
 	e.active = false
-	// The lowest active participant in the coordinator's region answers, if a copy spans regions and that region has one.
+	// The lowest active participant answers. If the copy spans regions, active participants in the coordinator's region
+	// take precedence.
 	nobody := 2 * x.partitions
 	lowest, writer := nobody, nobody
 	region := x.c.Layout.Topology.RegionOf(coordinator)
 	for i := range e.slots {
 		p := int(e.slots[i].partition)
 		if x.c.Layout.ByHome && x.c.Layout.Topology.RegionOf(x.copy[p]) != region {
+			// This places participants of other regions after all participants of the coordinator's region.
 			p += x.partitions
 		}
 		lowest = min(lowest, p)
@@ -135,6 +137,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 		}
 	}
 	e.answering = writer % x.partitions
+	// A read-only transaction has no writers; its lowest participant runs the procedure.
 	if writer == nobody {
 		e.answering = lowest % x.partitions
 		e.active = e.answering == x.partition
@@ -142,10 +145,11 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	e.awaitReads()
 }
 
-// awaitReads counts the participants to hear of.
+// awaitReads sets waitReads to the number of participants from which this node must receive reads.
 func (e *execution) awaitReads() {
 	e.waitReads = 0
 	mode := txn.Read
+	// With KeepLocks, even a participant without reads reports that it has its locks.
 	if e.x.c.KeepLocks {
 		mode = txn.ReadWrite
 	} else if !e.active {
@@ -158,7 +162,7 @@ func (e *execution) awaitReads() {
 	}
 }
 
-// first reports whether access i is the first of its partition with one of these modes.
+// first reports whether access i is the first access of its partition with any of the modes in mode.
 func (e *execution) first(i int, mode txn.Mode) bool {
 	if e.t.Accesses[i].Mode&mode == 0 {
 		return false
@@ -181,7 +185,8 @@ func (e *execution) participants() (n int) {
 	return n
 }
 
-// homes returns the number of regions to which the transaction was sent for its local keys.
+// homes returns the number of regions to which the transaction was sent for its local keys: the number of its parts
+// here.
 func (e *execution) homes(moved Homes) (n int) {
 	home := func(i int) geo.Region {
 		h, _ := moved.Of(e.x.placement, e.t.Accesses, i)
@@ -202,10 +207,11 @@ next:
 	return n
 }
 
-// complete reports whether the transaction and all its parts at this partition have arrived.
+// complete reports whether the transaction and all its parts at this partition have arrived, and none of its rows is
+// awaited.
 func (e *execution) complete() bool { return e.t != nil && e.parts == e.needed && e.deferred == 0 }
 
-// take assigns reads that arrived early, and keeps those that are still early.
+// take assigns reads that arrived early. It keeps reads that are still early, and drops reads from before a reordering.
 func (e *execution) take(early []reads) {
 	kept := early[:0]
 	for _, r := range early {
@@ -219,13 +225,15 @@ func (e *execution) take(early []reads) {
 	e.early = kept
 }
 
-// assign takes the reads of another participant.
+// assign stores the reads of another participant.
 func (e *execution) assign(r reads) {
 	e.waitReads--
+	// If a row has moved away at any participant, all participants must refuse the transaction.
 	e.stale = e.stale || r.stale
 	values := r.values
 	for i := range e.slots {
 		sl := &e.slots[i]
+		// The sender lists values in the order of the footprint, which is the same at all participants.
 		if int(sl.partition) == r.partition && e.readsRow(i) && len(values) > 0 {
 			sl.value, sl.found, sl.loaded = values[0].Bytes, values[0].Found, true
 			values = values[1:]
@@ -243,7 +251,7 @@ func (e *execution) assign(r reads) {
 	}
 }
 
-// readsRow reports whether access i reads a row, and not in a group.
+// readsRow reports whether access i reads a row that is not in a group.
 func (e *execution) readsRow(i int) bool {
 	a := &e.t.Accesses[i]
 	return a.Mode&txn.Read != 0 && !a.Key.Ordered()
@@ -261,7 +269,7 @@ func (e *execution) locked() {
 	e.end()
 }
 
-// end ends a transaction that needs nothing any more.
+// end executes the transaction if this node is active, and releases its locks.
 func (e *execution) end() {
 	if e.active {
 		e.execute()
@@ -269,7 +277,8 @@ func (e *execution) end() {
 	e.release()
 }
 
-// serveReads reads the local keys and sends their values to the other active participants, or to all.
+// serveReads reads the local rows and sends them to the other active participants, or with KeepLocks to all
+// participants.
 func (e *execution) serveReads() {
 	var room [16]Value
 	values := room[:0]
@@ -284,6 +293,7 @@ func (e *execution) serveReads() {
 			values = append(values, Value{rows: e.readRange(&e.t.Ranges[i]), Range: true})
 		}
 	}
+	// All participants need to know that the locks here are granted, even participants that need no reads.
 	if e.x.c.KeepLocks {
 		for i := range e.slots {
 			if !e.slots[i].local && e.first(i, txn.ReadWrite) {
@@ -305,6 +315,7 @@ func (e *execution) serveReads() {
 			e.x.sendReads(int(e.slots[i].partition), e, values)
 		}
 	}
+	// A read-only transaction runs at its answering participant only.
 	if !writes && !e.active {
 		e.x.sendReads(e.answering, e, values)
 	}
@@ -316,9 +327,10 @@ func (e *execution) load(i int) {
 	sl.loaded = true
 }
 
-// execute runs the procedure, applies the local part of its writes and answers the client if it waits in this copy.
+// execute runs the procedure, applies the local writes, and answers the client if it waits in this copy.
 func (e *execution) execute() {
 	x := e.x
+	// All participants know at this point whether any row has moved away, so all copies refuse alike.
 	if e.stale {
 		x.Stale++
 		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Cause: txn.CauseMoved, Reason: ReasonMoved})
@@ -332,11 +344,13 @@ func (e *execution) execute() {
 		x.MultiHome++
 	}
 	o := txn.Outcome{ID: e.t.ID, Status: txn.Committed}
-	if !e.multi { // else the local keys have been read
+	if !e.multi { // otherwise serveReads has read the local rows
 		x.c.Store.Warm(e.t.Accesses)
 	}
 	result, err := x.c.Procedures.Lookup(e.t.Proc).Run(e, e.t.Args)
 	switch {
+	// Only a footprint from a reconnaissance can be stale; another one may succeed. A declared footprint that is wrong is
+	// an error of the procedure.
 	case e.stray && e.t.Found:
 		x.StaleFootprints++
 		o.Status, o.Cause, o.Reason = txn.Refused, txn.CauseStale, ReasonStaleFootprint
@@ -357,7 +371,7 @@ func (e *execution) execute() {
 }
 
 // apply writes the local writes to the store. A value that is a slice of the arguments would keep the whole received
-// message in memory. So apply copies such values, all into one buffer.
+// message in memory, so apply copies such values, all into one buffer.
 func (e *execution) apply() {
 	var room []byte
 	for i := range e.slots {
@@ -384,7 +398,7 @@ func (e *execution) apply() {
 	}
 }
 
-// applyGroups puts the local writes to rows of groups into the store.
+// applyGroups writes the local writes to rows of groups to the store.
 func (e *execution) applyGroups() {
 	for _, w := range e.groups.writes.Entries() {
 		switch {
@@ -399,7 +413,7 @@ func (e *execution) applyGroups() {
 	}
 }
 
-// borrowed returns the number of bytes that the local writes from access i on share with the arguments.
+// borrowed returns the total size of the local writes from access i on that alias the arguments.
 func (e *execution) borrowed(i int) (n int) {
 	for _, sl := range e.slots[i:] {
 		if sl.local && sl.written && within(sl.value, e.t.Args) {
@@ -409,7 +423,7 @@ func (e *execution) borrowed(i int) (n int) {
 	return n
 }
 
-// within reports whether v is a part of b.
+// within reports whether v points into b.
 func within(v, b []byte) bool {
 	if len(v) == 0 || len(b) == 0 {
 		return false
@@ -420,7 +434,7 @@ func within(v, b []byte) bool {
 }
 
 // answer replies to the client if it waits at this node. Otherwise it sends the outcome to the client's node if that
-// node runs nothing itself and this node is the lowest active participant of the same copy.
+// node does not run the transaction and this node is the answering participant of its copy.
 func (e *execution) answer(o txn.Outcome) {
 	x := e.x
 	if e.coordinator == x.c.Self {
@@ -432,13 +446,14 @@ func (e *execution) answer(o txn.Outcome) {
 	}
 }
 
-// answersElsewhere reports whether this node sends the outcome to another node, where the client waits.
+// answersElsewhere reports whether this node sends the outcome to the client's node.
 func (e *execution) answersElsewhere() bool {
 	partition := e.x.c.Layout.ShardOf(e.coordinator)
+	// If the client's node is active itself, it computes the same outcome and needs no message.
 	return e.x.copy[partition] == e.coordinator && e.answering == e.x.partition && !e.activeAt(int32(partition))
 }
 
-// activeAt reports whether partition q is an active participant.
+// activeAt reports whether partition q runs the procedure.
 func (e *execution) activeAt(q int32) bool {
 	if int(q) == e.answering {
 		return true
@@ -451,7 +466,7 @@ func (e *execution) activeAt(q int32) bool {
 	return false
 }
 
-// release passes the locks to waiting transactions and finishes the execution.
+// release releases the local locks and recycles the execution.
 func (e *execution) release() {
 	x := e.x
 	for i := range e.slots {
@@ -469,6 +484,7 @@ func (e *execution) release() {
 	if e.coordinator != x.c.Self {
 		x.foreign--
 	}
+	// Graph has reported this transaction, so the resolver must learn that it has finished.
 	if e.named {
 		x.over = append(x.over, e.at)
 	}
@@ -479,7 +495,7 @@ func (e *execution) release() {
 	x.free = e
 }
 
-// finish counts the end of a transaction.
+// finish counts a finished transaction.
 func (e *execution) finish() {
 	if e.coordinator != e.x.c.Self {
 		e.x.Finished++
@@ -489,7 +505,8 @@ func (e *execution) finish() {
 	}
 }
 
-// find returns the access of k. Procedures mostly use keys in the declared order, and a key's write follows its read.
+// find returns the index of the access to k. Procedures mostly use keys in the declared order, and write a key after
+// they read it, so the search starts at the last result.
 func (e *execution) find(k txn.Key) (i int, ok bool) {
 	acc := e.t.Accesses
 	if acc[e.hint].Key == k {
@@ -506,7 +523,7 @@ func (e *execution) find(k txn.Key) (i int, ok bool) {
 	return 0, false
 }
 
-// undeclared notes that the procedure uses a row that its footprint does not name.
+// undeclared records that the procedure uses a row outside its footprint, and returns the error for it.
 func (e *execution) undeclared() error {
 	e.stray = true
 	return txn.ErrUndeclared
@@ -522,6 +539,7 @@ func (e *execution) Get(k txn.Key) (value []byte, err error) {
 		return nil, e.undeclared()
 	}
 	sl := &e.slots[i]
+	// Transactions on a single partition read lazily: serveReads does not run for them.
 	if !sl.loaded {
 		e.load(i)
 	}
@@ -531,7 +549,7 @@ func (e *execution) Get(k txn.Key) (value []byte, err error) {
 	return sl.value, nil
 }
 
-// getMarked returns a row of a group, or a row that every partition stores.
+// getMarked reads a row of a group, or a row that every partition stores.
 func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
 	r := txn.Point(k)
 	if !e.t.Reads(&r) {
@@ -549,6 +567,7 @@ func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
 	if k.Everywhere() || e.x.local(k) {
 		value, found = e.x.c.Store.Value(k)
 	} else {
+		// The row is in a range that its partition has sent.
 		e.scan(r, func(_ txn.Key, v []byte) bool {
 			value, found = v, true
 			return false
@@ -574,7 +593,7 @@ func (e *execution) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 	}, f)
 }
 
-// scan calls f for the database's rows of a range that the footprint covers.
+// scan calls f for the rows of the database in a range that the footprint covers, without the transaction's writes.
 func (e *execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 	if e.x.local(r.From) {
 		e.x.c.Store.Scan(r, func(k txn.Key, rec store.Record) bool { return f(k, rec.Value) })
@@ -625,7 +644,8 @@ func (e *execution) Delete(k txn.Key) {
 	}
 }
 
-// writes returns the slot of a row that the footprint names as written, else nil.
+// writes returns the slot of a row that the footprint declares as written. Otherwise it returns nil and marks the
+// execution as stray.
 func (e *execution) writes(k txn.Key) *slot {
 	i, ok := e.find(k)
 	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
@@ -635,7 +655,7 @@ func (e *execution) writes(k txn.Key) *slot {
 	return &e.slots[i]
 }
 
-// writesGroup reports whether the footprint names a write of the group of the row k.
+// writesGroup reports whether the footprint declares writes to the group of k. If not, it marks the execution as stray.
 func (e *execution) writesGroup(k txn.Key) bool {
 	if !e.t.Writes(k) {
 		e.stray = true

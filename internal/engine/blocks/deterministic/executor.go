@@ -1,13 +1,13 @@
 // Package deterministic executes transactions that were ordered beforehand, as Calvin's schedulers do (Thomson et al.,
-// SIGMOD 2012, section 3.4). Locks are requested in that order and granted in the order of the requests. The partitions
-// of a copy exchange their reads, and each runs the procedure and applies its own part of the writes. So equal orders
-// give equal copies without a vote.
+// SIGMOD 2012, section 3.4). Locks are requested in log order and granted in the order of the requests. The partitions
+// of a copy exchange their reads, and each runs the procedure and applies its part of the writes. So equal orders give
+// equal copies without a vote.
 //
-// A copy is one full set of partitions. An Executor is one partition of one copy. The keys of a transaction may be
-// ordered by several logs, one for each home region. Then the transaction arrives in parts, one from each log. It runs
-// when all its parts at this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If
-// the logs do not agree on the order of transactions, lock queues can deadlock; graph.go can then inspect and change
-// the queues.
+// A copy is a full set of partitions, and an Executor is one partition of a copy. Several logs, one for each home
+// region, may order the keys of a transaction. The transaction then arrives in parts, one from each log, and runs when
+// all its parts at this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If the
+// logs disagree on the order of transactions, lock queues can deadlock; graph.go can then inspect and change the
+// queues.
 package deterministic
 
 import (
@@ -23,31 +23,30 @@ import (
 // Config describes an executor.
 type Config struct {
 	Self geo.NodeID
-	// Layout maps rows to nodes. The partitions of a copy, in the terms of this package, are the layout's shards; each
-	// node holds one.
+	// Layout maps rows to nodes. Its shards are the partitions of a copy; each node stores one.
 	Layout     geo.Layout
 	Procedures *txn.Registry
 	Store      *store.Hash
 	Env        protocol.Env
-	// Answer receives the outcome of a transaction from a client that waits at this node.
+	// Answer receives the outcome of a transaction whose client waits at this node.
 	Answer func(o txn.Outcome)
-	// KeepLocks is for engines that order transactions in more than one log. A participant keeps its locks until it knows
-	// that all other participants of the copy have theirs. So each participant notifies all others when it has its locks,
-	// along with its reads.
+	// KeepLocks is for engines that order transactions in more than one log. A participant then keeps its locks until all
+	// participants of the copy have theirs. For that, each participant notifies all others when it has its locks, along
+	// with its reads.
 	//
-	// Transactions that several logs order reach their turn at different times in different partitions, and so do the
-	// transactions queued after them. Suppose that transaction A releases its locks in the partition that it reaches
-	// first. Then B, queued after A there, could be answered while A still waits elsewhere, after C, which has no position
-	// in some log yet. A transaction that is submitted after B's answer could be ordered before C, and so before A and B.
-	// That order is serializable, but not strictly. The same holds for single-home transactions.
+	// Otherwise the execution would not be strictly serializable. Suppose that transaction A releases its locks in the
+	// partition that it reaches first. Then B, queued after A there, could be answered while A still waits in another
+	// partition for C, which has no position in some log yet. A transaction that is submitted after B's answer could be
+	// ordered before C, and so before A and B. That order is serializable, but not strictly. The same applies to
+	// single-home transactions.
 	KeepLocks bool
-	// Reorderable is for engines that change lock queues (Reorder). They must set KeepLocks, too: only when all
-	// participants have their locks is it certain that no cycle includes the transaction.
+	// Reorderable is for engines that change lock queues (Reorder). It requires KeepLocks: only when all participants
+	// have their locks is it certain that no cycle includes the transaction.
 	Reorderable bool
-	// Keeper, if not nil, stores what this node has read for other nodes of its copy, for the case that they lose their
+	// Keeper, if not nil, stores the reads that this node has sent to other nodes of its copy, in case they lose their
 	// state.
 	Keeper Keeper
-	// Moves is for engines that move rows from one home to another; nil for all other engines.
+	// Moves is for engines whose rows can change their homes; nil for all other engines.
 	Moves Moves
 }
 
@@ -57,52 +56,52 @@ type Executor struct {
 	partition  int
 	partitions int
 	placement  geo.Placement
-	// copy[q] is the node that holds partition q in this copy.
+	// copy[q] is the node that stores partition q of this copy.
 	copy []geo.NodeID
 
 	locks lockTable
-	// running holds the transactions that wait for parts, locks or reads of other participants. It also holds those for
-	// which reads arrived before their own turn.
+	// running holds the transactions that wait for parts, locks or reads of other participants. It also holds
+	// transactions whose reads arrived before their turn.
 	running map[Place]*execution
-	// untold holds the transactions that have become complete since the last call of Graph, and over the places of those
-	// that Graph has named and that have finished since. Both are used only if Reorderable is set.
+	// untold holds the transactions that have become complete since the last call of Graph. over holds the places of
+	// transactions that Graph has reported and that have finished since then. Both are used only if Reorderable is set.
 	untold []arrival
 	over   []Place
-	places []Place // room for the next Vertex.After
-	// ready have all their locks, in the order in which they got them.
+	places []Place // buffer for Vertex.After
+	// ready holds the executions that have all their locks, in the order in which they got them.
 	ready  queue.Queue[*execution]
-	inline execution // for transactions that run immediately
+	inline execution // reused for transactions that run immediately
 	free   *execution
 
-	// outReads and outAnswers collect the current step's data for other nodes of the copy, by partition or node.
+	// outReads and outAnswers collect the outgoing data of the current step, by partition or node.
 	outReads   []*Reads
 	outAnswers map[geo.NodeID]*Answers
 	readsTo    []int
 	answersTo  []geo.NodeID
 
-	parted, foreign int    // Parted, Foreign
-	passes          uint32 // of Reorder over the queues
-	steps           int64  // Steps
-	floor           uint64 // Reset
+	parted, foreign int    // see Parted, Foreign
+	passes          uint32 // number of calls of Reorder
+	steps           int64  // see Steps
+	floor           uint64 // see Reset
 	Stats
 }
 
-// Stats counts what an executor has done.
+// Stats counts the work of an executor.
 type Stats struct {
-	// Executed counts transactions. MultiPartition, MultiHome (those that arrived in parts) and Aborts count subsets of
-	// them.
+	// Executed counts transactions. MultiPartition, MultiHome (transactions that arrived in parts) and Aborts count
+	// subsets of them.
 	Executed, MultiPartition, MultiHome, Aborts int64
-	// LockWaits counts transactions that could not get all their locks immediately. RemoteReads counts transactions for
-	// which reads were sent, once for each receiver.
+	// LockWaits counts transactions that did not get all their locks immediately. RemoteReads counts transactions with
+	// reads that were sent, once for each receiver.
 	LockWaits, RemoteReads int64
-	// Stale counts the times that a transaction was not run because a row had moved. StaleFootprints counts the times that
-	// a transaction touched rows which its reconnaissance had not found.
+	// Stale counts refusals because a row had moved. StaleFootprints counts refusals because a transaction touched rows
+	// that its reconnaissance had not found.
 	Stale, StaleFootprints int64
-	// Finished are the transactions of other nodes' clients that are over here.
+	// Finished counts the finished transactions of other nodes' clients.
 	Finished int64
 }
 
-// Readings appends the executor's share of an engine's readings: Figures declares them.
+// Readings appends the values of Figures to dst.
 func (s *Stats) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(dst,
 		protocol.Reading{Name: "executed", Value: s.Executed},
@@ -140,16 +139,19 @@ func (x *Executor) Foreign() int { return x.foreign }
 // Parted returns the number of unfinished transactions that arrive in parts.
 func (x *Executor) Parted() int { return x.parted }
 
-// Run runs t, or queues it for its locks. The client waits at coordinator. All keys of t at this node are ordered now.
+// Run runs t, or queues it for its locks. The call is the position of all local keys of t in the order. The client
+// waits at coordinator.
 func (x *Executor) Run(at Place, t *txn.Transaction, coordinator geo.NodeID) {
 	x.RunAt(at, t, coordinator, nil)
 }
 
-// RunAt is Run for a transaction that was sent to these homes.
+// RunAt is Run for a transaction with rows that have moved.
 func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, homes Homes) {
 	e := &x.inline
 	e.at = at
 	e.begin(x, t, coordinator)
+	// Without waiting transactions on its rows, a local transaction can run now without taking locks: nothing can
+	// interleave.
 	if !e.multi && !x.conflicts(e) && x.current(t, homes) {
 		e.execute()
 		e.finish()
@@ -171,14 +173,16 @@ func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, h
 	x.drain()
 }
 
-// Part handles a part of t, which was sent to these homes: its keys at this node that have the given home are ordered
-// now. With lockOnly, t holds only its id and those keys, and another part has the whole transaction.
+// Part handles a part of t. The call is the position of the local keys with the given home in the order. With lockOnly,
+// t has only its ID and these keys, and another part has the whole transaction. homes lists the rows of t that have
+// moved.
 func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator geo.NodeID, home geo.Region, homes Homes) {
 	e := x.running[at]
 	if e == nil {
 		e = x.alloc()
 		x.running[at] = e
 	}
+	// Reads of other participants may have created the entry before the first part.
 	if e.parts == 0 {
 		e.x, e.at, e.listed, e.parted, e.coordinator = x, at, true, true, coordinator
 		x.parted++
@@ -187,6 +191,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 		}
 	}
 	e.parts++
+	// begin resets the counters, but locks of earlier parts may still be outstanding.
 	if !lockOnly && e.t == nil {
 		early, waitLocks := e.early, e.waitLocks
 		e.begin(x, t, coordinator)
@@ -202,6 +207,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 	}
 	x.completed(e)
 	if e.waitLocks > 0 {
+		// Count the transaction once, although several of its parts may wait.
 		if !waited {
 			x.LockWaits++
 		}
@@ -213,7 +219,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 	}
 }
 
-// conflicts reports whether another transaction holds or waits for a lock of e, a transaction without remote parts.
+// conflicts reports whether any transaction holds or waits for a lock of e, a transaction without remote rows.
 func (x *Executor) conflicts(e *execution) bool {
 	if x.locks.empty() {
 		return false
@@ -226,10 +232,11 @@ func (x *Executor) conflicts(e *execution) bool {
 	return false
 }
 
-// enlist converts the execution that begin has prepared into an execution that can wait. Reads for it may have arrived
-// before.
+// enlist turns the execution that begin has prepared into an execution that can wait, and assigns reads that arrived
+// early.
 func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	var e *execution
+	// Remote reads and Reorder find executions by place; others need no entry.
 	listed := prepared.multi || x.c.Reorderable
 	if listed {
 		e = x.running[at]
@@ -244,6 +251,7 @@ func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	*e = *prepared
 	e.at, e.early, e.told, e.listed, e.groups = at, nil, told, listed, groups
 	e.slots = append(slots[:0], prepared.slots...)
+	// x.inline is reused for the next transaction; drop its reference so that this transaction can be freed.
 	prepared.t = nil
 	e.take(early)
 	if e.coordinator != x.c.Self {
@@ -267,23 +275,24 @@ func (x *Executor) drain() {
 		e := x.ready.Front()
 		x.ready.Pop()
 		e.queued = false
-		// A change of the queues may have taken a lock away again.
+		// Reorder may have revoked a lock since the execution became ready.
 		if e.waitLocks == 0 && !e.holding {
 			e.locked()
 		}
 	}
 }
 
-// granted counts a lock that an execution has been waiting for.
+// granted counts a lock that an execution was waiting for.
 func (x *Executor) granted(e *execution) {
 	e.waitLocks--
+	// The execution goes to a queue instead of running here: the caller is still traversing a lock queue.
 	if e.waitLocks == 0 && e.complete() && !e.queued {
 		e.queued = true
 		x.ready.Push(e)
 	}
 }
 
-// Reads takes what another participant of this copy has read.
+// Reads handles the reads of another participant of this copy.
 func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 	partition := x.c.Layout.ShardOf(from)
 	at := 0
@@ -292,7 +301,7 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 		r := reads{partition, m.Values[at : at+q.Values], q.Reordered, q.Stale}
 		at += q.Values
 		if q.Position < x.floor {
-			continue // of a transaction that will never be run here
+			continue // the transaction precedes the last Reset and will never run here
 		}
 		if x.c.Keeper != nil && x.c.Keeper.Over(q.Place) {
 			x.c.Env.Mark(readsAgain)
@@ -308,13 +317,14 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 			continue
 		}
 		if e.t == nil || r.reordered != e.reordered {
-			// Reads from before a change of the queues are stale after it, and those from after it wait for it.
+			// Reads from before a reordering are stale after it. Reads from after a reordering wait for it.
 			if e.t == nil || r.reordered {
 				e.early = append(e.early, r)
 			}
 			continue
 		}
 		e.assign(r)
+		// Without all local locks, the transaction must still wait; locked ends it later.
 		if e.holding && e.waitReads == 0 {
 			e.end()
 		}
@@ -322,7 +332,7 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 	x.drain()
 }
 
-// sendReads adds the values to the message for partition q of this copy.
+// sendReads adds the values of e to the message for partition q of this copy.
 func (x *Executor) sendReads(q int, e *execution, values []Value) {
 	values = x.addReads(q, Read{e.at, len(values), e.reordered, e.stale}, values)
 	x.RemoteReads++
@@ -331,7 +341,7 @@ func (x *Executor) sendReads(q int, e *execution, values []Value) {
 	}
 }
 
-// addReads adds values to the message for partition q of this copy, and returns those in it.
+// addReads adds values to the message for partition q of this copy. It returns the message's copy of the values.
 func (x *Executor) addReads(q int, of Read, values []Value) []Value {
 	m := x.outReads[q]
 	if m == nil {
@@ -344,7 +354,7 @@ func (x *Executor) addReads(q int, of Read, values []Value) []Value {
 	return slices.Clip(m.Values[len(m.Values)-len(values):])
 }
 
-// sendAnswer adds the outcome to the message for the coordinator.
+// sendAnswer adds an outcome to the message for a coordinator.
 func (x *Executor) sendAnswer(to geo.NodeID, o txn.Outcome) {
 	m := x.outAnswers[to]
 	if m == nil {
@@ -355,7 +365,7 @@ func (x *Executor) sendAnswer(to geo.NodeID, o txn.Outcome) {
 	m.Outcomes = append(m.Outcomes, o)
 }
 
-// Flush sends the data that the step has collected, one message per node. An engine calls it at the end of each step.
+// Flush sends the data collected in the current step, one message per node. An engine calls it at the end of each step.
 func (x *Executor) Flush() {
 	for _, q := range x.readsTo {
 		x.c.Env.Send(x.copy[q], x.outReads[q])

@@ -17,9 +17,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// scene is the executor of partition 0 of the first of two regions with two partitions each, and its output. It stores
-// rows 0 and 2; row 0's home is the first region, row 2's the second. The same holds for rows 1 and 3 in the second
-// partition.
+// scene is the executor of partition 0 in the first of two regions, with two partitions each, and its output. It stores
+// rows 0 and 2. The home of row 0 is the first region, the home of row 2 the second. Rows 1 and 3 have the same homes
+// and are in the second partition.
 type scene struct {
 	x   *Executor
 	out []string
@@ -63,7 +63,7 @@ func (s *scene) expect(t *testing.T, step, want string) {
 	}
 }
 
-// hear delivers the reads of the second partition for a transaction.
+// hear delivers the second partition's reads for a transaction.
 func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
 	s.x.Reads(1, &Reads{
 		Reads:  []Read{{PlaceOf(id, 0), 1, reordered, false}},
@@ -71,8 +71,9 @@ func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
 	})
 }
 
-// A deadlock through two partitions: here transaction 2 is first, there transaction 1. Reads from before the decision
-// are void, whether they come before or after it, and those from after it count, even if they come early.
+// A deadlock through two partitions: transaction 2 is first here, and transaction 1 is first in the other partition.
+// Reads from before the decision are void, whether they arrive before or after it. Reads from after it count, even if
+// they arrive early.
 func TestReorderVoidsReads(t *testing.T) {
 	for name, early := range map[string]bool{"new reads come in time": false, "new reads come early": true} {
 		t.Run(name, func(t *testing.T) {
@@ -106,8 +107,8 @@ func TestReorderVoidsReads(t *testing.T) {
 	}
 }
 
-// A transaction runs when the parts of all homes that have keys here have their locks. The order of the parts, and
-// which of them holds the transaction, do not matter.
+// A transaction runs when the parts of all homes with keys here have their locks. The order of the parts does not
+// matter, nor which of them has the transaction.
 func TestParts(t *testing.T) {
 	whole := simload.Txn(7, "a0+1 a2+1")
 	locks := func(row uint64) *txn.Transaction {
@@ -128,7 +129,7 @@ func TestParts(t *testing.T) {
 			s := newScene(true, false)
 			s.x.Part(PlaceOf(7, 0), tc.first, tc.first != whole, 0, tc.firstHome, nil)
 			s.expect(t, "one part", "")
-			// The row of the second part is still free; the row of the first part is not.
+			// The row of the second part is still free; the row of the first part is locked.
 			held := []string{"a0+5", "a2+5"}[tc.firstHome]
 			s.x.Run(PlaceOf(8, 0), simload.Txn(8, held), 0)
 			s.expect(t, "behind the part", "")
@@ -185,7 +186,7 @@ func TestKeepLocks(t *testing.T) {
 }
 
 // A transaction that writes a row outside its footprint writes nothing, although its procedure sees no error: it has no
-// lock on that row. If a reconnaissance found its footprint, another reconnaissance may find the row.
+// lock on that row. If a reconnaissance found its footprint, another may find the row.
 func TestUndeclaredWrites(t *testing.T) {
 	for found, want := range map[bool]string{true: "t0.1 refused ", false: "t0.1 aborted "} {
 		s := newScene(false, false)

@@ -4,7 +4,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Figures are the figures that Stats reports.
+// Figures declares the metrics that Stats reports.
 var Figures = []protocol.Figure{
 	{
 		Name: "executed", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,

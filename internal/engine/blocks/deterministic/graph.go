@@ -2,30 +2,30 @@ package deterministic
 
 import "slices"
 
-// Vertex is a transaction in the waits-for graph of one partition. All its parts here have arrived, so it will wait
-// here for no further transactions.
+// Vertex is a transaction in the waits-for graph of a partition. All its parts here have arrived, so it will not wait
+// here for further transactions.
 type Vertex struct {
 	Place
 	// Participants is the number of partitions that the transaction touches.
 	Participants int
-	// After holds the transactions directly ahead of this one in some queue. A writer is after the readers ahead of it or,
-	// if there are none, the writer. A reader is after the last writer. The transaction also waits for all that these wait
-	// for, which may not be known yet: some of their parts may be missing.
+	// After holds the transactions directly ahead of this one in the queues. For a writer, these are the readers ahead of
+	// it or, if there are none, the writer. For a reader, it is the last writer. The transaction also waits for
+	// everything that these wait for, which may not be known yet: some of their parts may be missing.
 	After []Place
 }
 
-// Steps counts what Graph and Reorder have looked at: transactions and requests.
+// Steps returns the number of transactions and requests that Graph and Reorder have visited.
 func (x *Executor) Steps() int64 { return x.steps }
 
-// arrival is a transaction with all its parts here. If the execution has been reused for another transaction, this one
-// has finished.
+// arrival is a transaction with all its parts here. If e.at differs from at, the execution was reused and the
+// transaction has finished.
 type arrival struct {
 	e  *execution
 	at Place
 }
 
-// completed records a transaction once all its parts here have arrived. While only one log has transactions in the
-// queues of a copy's only partition, no cycle of waits is possible.
+// completed records a transaction once all its parts here have arrived. In a copy with a single partition, no cycle of
+// waits is possible while no transaction with parts is queued.
 func (x *Executor) completed(e *execution) {
 	switch {
 	case !x.c.Reorderable || !e.complete():
@@ -36,13 +36,13 @@ func (x *Executor) completed(e *execution) {
 	}
 }
 
-// Waiting reports whether Graph has news.
+// Waiting reports whether Graph has changes to return.
 func (x *Executor) Waiting() bool { return len(x.untold) > 0 || len(x.over) > 0 }
 
-// Graph returns the changes in the waits-for graph of this partition since the last call. vertices holds transactions
-// in the order in which their last parts arrived. over holds the places of finished transactions that any part of a
-// Vertex has named before. Transactions that Reorder has given their turn are omitted: no transaction waits for them
-// permanently. The graph is kept only if Reorderable is set.
+// Graph returns the changes in this partition's waits-for graph since the last call. vertices holds transactions in the
+// order in which their last parts arrived. over holds the places of finished transactions that a Vertex has named.
+// Transactions that Reorder has given their turn are omitted: no transaction waits for them permanently. The graph is
+// maintained only if Reorderable is set.
 func (x *Executor) Graph() (vertices []Vertex, over []Place) {
 	for _, a := range x.untold {
 		if e := a.e; e.at == a.at && e.t != nil && !e.reordered {
@@ -57,13 +57,14 @@ func (x *Executor) Graph() (vertices []Vertex, over []Place) {
 	return vertices, over
 }
 
-// after returns those right ahead of e.
+// after returns the transactions directly ahead of e: see Vertex.After.
 func (x *Executor) after(e *execution) []Place {
 	if cap(x.places)-len(x.places) < 8 {
 		x.places = make([]Place, 0, 1024)
 	}
 	from := len(x.places)
 	add := func(q *request) {
+		// Neither kind can be in a deadlock any more, so an edge to it would only enlarge the graph.
 		if o := q.owner; !o.reordered && !o.sound {
 			o.named = true
 			x.places = append(x.places, o.at)
@@ -75,6 +76,7 @@ func (x *Executor) after(e *execution) []Place {
 		case q.granted:
 		case !q.write:
 			add(q.writer)
+		// Readers between a reader and its writer do not block it, so the edge goes to the writer.
 		case q.prev.write:
 			add(q.prev)
 		default:
@@ -89,24 +91,26 @@ func (x *Executor) after(e *execution) []Place {
 	return nil
 }
 
-// Reorder gives the transactions of a deadlock their turn in the order given. They must be a whole strongly connected
-// component of the copy's waits-for graph that can no longer grow. Every partition must reorder it in the same way.
+// Reorder gives the transactions of a deadlock their turn in the given order. They must be a complete strongly
+// connected component of the copy's waits-for graph that can no longer grow. Every partition must reorder it in the
+// same way.
 //
-// In each queue the members are contiguous: after the requests that some of them wait for, and ahead of those that wait
-// for some of them. A request cannot be both, or it would belong to the component. The members' reads so far are void:
-// they read again, here and elsewhere.
+// In each queue the members become contiguous: after the requests that some of them wait for, and before the requests
+// that wait for some of them. No request is both, or it would belong to the component. The members' previous reads are
+// void: all participants read again.
 func (x *Executor) Reorder(members []Place) {
 	x.passes++
 	var component []*execution
 	for _, at := range members {
 		e := x.running[at]
 		if e == nil || e.t == nil || e.reordered {
-			continue // none of its keys is here
+			continue // none of its keys is in this partition
 		}
 		e.member, e.vertex = true, int32(len(component))
 		component = append(component, e)
 	}
 	for _, e := range component {
+		// Locks may be revoked below, so local reads no longer count until all locks are granted again.
 		e.reordered, e.holding = true, false
 		e.awaitReads()
 		e.take(e.early)
@@ -116,6 +120,7 @@ func (x *Executor) Reorder(members []Place) {
 			if !e.slots[i].local {
 				continue
 			}
+			// Members share queues; each queue is reordered only once.
 			if l := x.locks.locks[e.t.Accesses[i].Key]; l != nil && l.pass != x.passes {
 				l.pass = x.passes
 				x.steps += l.reorder()
@@ -133,8 +138,8 @@ func (x *Executor) Reorder(members []Place) {
 	x.drain()
 }
 
-// reorder brings the members of the component together, in its order. It returns the number of requests that it has
-// looked at.
+// reorder makes the component's requests contiguous, in the component's order. It returns the number of requests
+// visited.
 func (l *lock) reorder() int64 {
 	var before, members, behind []*request
 	var reads, writes bool // by members or requests queued after them
@@ -142,6 +147,7 @@ func (l *lock) reorder() int64 {
 		switch {
 		case q.owner.member:
 			members = append(members, q)
+		// The request conflicts with a member ahead of it, or with a request that does, so it stays after the members.
 		case writes || q.write && reads:
 			behind = append(behind, q)
 		default:
@@ -160,9 +166,9 @@ func (l *lock) reorder() int64 {
 	return int64(len(all))
 }
 
-// regrant grants and takes back locks after the queue has changed.
+// regrant grants and revokes locks after the queue has changed.
 func (l *lock) regrant(granted func(*execution)) {
-	shared := true // with all before
+	shared := true // all requests so far are readers
 	var writer *request
 	for q := l.head; q != nil; q = q.next {
 		if q.writer = nil; q.write {

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// queueOf builds a queue of requests for one key from words like r1 and w2: transactions 1 and 2. members lists those
-// that belong to the deadlock.
+// queueOf builds a queue of requests for a key from words like r1 and w2, for transactions 1 and 2. members lists the
+// transactions that belong to the deadlock.
 func queueOf(requests, members string) (*lockTable, map[string]*execution, *lock) {
 	table := newLockTable()
 	key := txn.IntKey(0, 1)
@@ -51,8 +51,8 @@ func show(all map[string]*execution, l *lock) string {
 	return strings.Join(words, " ")
 }
 
-// The members are contiguous and in their order, after the requests that they wait for and ahead of those that wait for
-// them. A ! marks a granted lock.
+// The members are contiguous and in their order, after the requests that they wait for and before the requests that
+// wait for them. A ! marks a granted lock.
 func TestReorderQueue(t *testing.T) {
 	for name, tc := range map[string]struct{ queue, members, want string }{
 		"two writers":                        {"w2 w1", "1 2", "w1! w2"},
@@ -91,8 +91,8 @@ func TestReorderQueue(t *testing.T) {
 	}
 }
 
-// The edges of a queue: 2<1 means that 2 is directly after 1. A transaction that lacks parts is reported later, but the
-// transactions after it name it. No transaction waits for one that has been given its turn.
+// The edges of a queue: 2<1 means that 2 is directly after 1. A transaction with missing parts is reported later, but
+// the transactions after it name it. No transaction waits for a transaction that has been given its turn.
 func TestGraphEdges(t *testing.T) {
 	for name, tc := range map[string]struct{ queue, incomplete, reordered, want string }{
 		"writers":                            {"w1 w2 w3", "", "", "1 2<1 3<2"},
@@ -143,7 +143,7 @@ func TestGraphEdges(t *testing.T) {
 	}
 }
 
-// A transaction that has been named is reported as over when it has finished, even if it was never a vertex itself.
+// A transaction that Graph has named is reported as over when it has finished, even if it was never a vertex itself.
 func TestGraphNamesWhatIsOver(t *testing.T) {
 	table, all, _ := queueOf("w1 w2 w3", "")
 	x := &Executor{c: Config{Reorderable: true}, partitions: 2, locks: *table}
@@ -152,7 +152,7 @@ func TestGraphNamesWhatIsOver(t *testing.T) {
 		e.x, e.at, e.t = x, Place{Index: uint64(i + 1)}, &txn.Transaction{Footprint: txn.Footprint{Accesses: []txn.Access{{Key: txn.IntKey(0, 1)}}}}
 		e.slots = []slot{{local: true}}
 	}
-	x.completed(all["2"]) // the others are not reported; 2 waits for 1
+	x.completed(all["2"]) // transactions 1 and 3 are not reported; 2 waits for 1
 	x.Graph()
 	for i, name := range []string{"1", "2", "3"} {
 		all[name].release()

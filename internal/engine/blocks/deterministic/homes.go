@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/checkpoint"
 )
 
-// Moved is the location of one of a transaction's rows as its coordinator knew it. The row has been moved to another
-// home Count times (the row's counter in Ren 2019, section 4.3), the last time to Home.
+// Moved is the location of a transaction's row as known to its coordinator. The row has been moved Count times (the
+// row's counter in Ren 2019, section 4.3), the last time to Home.
 type Moved struct {
 	Access uint32
 	Home   geo.Region
@@ -19,7 +19,7 @@ type Moved struct {
 // Homes lists the rows of a transaction that have been moved. The other rows are at their initial homes.
 type Homes []Moved
 
-// Of returns the home of access i and how often the row has been moved.
+// Of returns the home of access i and the number of moves of its row.
 func (h Homes) Of(p geo.Placement, accesses []txn.Access, i int) (home geo.Region, count uint64) {
 	for j := range h {
 		if int(h[j].Access) == i {
@@ -29,32 +29,32 @@ func (h Homes) Of(p geo.Placement, accesses []txn.Access, i int) (home geo.Regio
 	return p.Home(accesses[i].Key), 0
 }
 
-// ReasonMoved is the reason of a Refused outcome of a transaction that was sent to a home which one of its rows has
-// left. All copies detect this, and none runs the transaction: its coordinator must send it again.
+// ReasonMoved is the reason of a Refused outcome of a transaction that was sent to a row's former home. All copies
+// detect this, and none runs the transaction: its coordinator must send it again.
 const ReasonMoved = "moved"
 
-// ReasonStaleFootprint is the reason of an outcome Refused by which an Executor says that a transaction has touched
-// rows which its reconnaissance did not find. All copies find that, and none keeps its writes: its coordinator must
-// look again.
+// ReasonStaleFootprint is the reason of a Refused outcome of a transaction that touched rows which its reconnaissance
+// did not find. All copies detect this and discard its writes: its coordinator must run another reconnaissance.
 const ReasonStaleFootprint = "stale-footprint"
 
-// Aborts are the reasons for which engines with footprints abort transactions: each reconnaissance of a dependent
-// transaction was stale.
+// Aborts lists the reasons for which engines with footprints abort transactions: every reconnaissance of a transaction
+// was stale.
 var Aborts = []string{ReasonStaleFootprint}
 
-// Moves knows how often rows have been moved, as of the log position that the node has reached.
+// Moves counts the moves of rows, as of the log position that the node has reached.
 type Moves interface {
 	Count(k txn.Key) uint64
-	// Later calls l.Come once the row has been moved count times, in the order of the calls. Executor.Resume follows.
+	// Later calls l.Come once the row has been moved count times, in the order of the calls of Later. The caller then
+	// calls Executor.Resume.
 	Later(k txn.Key, count uint64, l Late)
 }
 
-// Late is what waits for a row to come. Its type is registered with package checkpoint.
+// Late is an operation that waits for a row to arrive. Its type must be registered with package checkpoint.
 type Late interface{ Come() }
 
 var _ = checkpoint.Register[*lateRequest]()
 
-// lateRequest is a request for a lock that arrived before its row did.
+// lateRequest is a lock request that waits for its row to arrive.
 type lateRequest struct {
 	x     *Executor
 	e     *execution
@@ -63,9 +63,9 @@ type lateRequest struct {
 	count uint64
 }
 
-// request requests a lock for e; its coordinator believed that the row had been moved count times. If the row has been
-// moved more often, e is stale and gets no lock. If this node has not read the log that moves the row that far, the
-// request waits for the log.
+// request requests a lock for e; count is the number of moves of the row that the coordinator knew. If the row has been
+// moved more often, e is stale and gets no lock. If it has been moved less often, this node has not read the log with
+// that move, and the request waits.
 func (x *Executor) request(e *execution, a *txn.Access, count uint64) {
 	key, mode := a.Key, a.Mode
 	if x.c.Moves != nil {
@@ -91,6 +91,7 @@ func (l *lateRequest) Come() {
 	x, e := l.x, l.e
 	e.deferred--
 	x.completed(e)
+	// The row may have moved on in the same step, so the request that waited for it is stale.
 	if l.count < x.c.Moves.Count(l.key) {
 		e.left(l.key)
 	} else if !x.locks.acquire(e, l.key, l.mode&txn.Write != 0) {
@@ -102,7 +103,7 @@ func (l *lateRequest) Come() {
 // Resume executes the transactions that Moves unblocked.
 func (x *Executor) Resume() { x.drain() }
 
-// current reports whether the move counts in homes equal the counts at this node, for all rows of t that are local.
+// current reports whether, for all local rows of t, the number of moves in homes equals the number at this node.
 func (x *Executor) current(t *txn.Transaction, homes Homes) bool {
 	if x.c.Moves == nil {
 		return true
@@ -119,7 +120,7 @@ func (x *Executor) local(k txn.Key) bool {
 	return x.partitions == 1 || x.c.Layout.Shard(k) == x.partition
 }
 
-// left notes that a row is no longer where e was sent: e has no lock for it and will not run.
+// left records that e was sent to a former home of row k: e has no lock for k and will not run.
 func (e *execution) left(k txn.Key) {
 	e.stale = true
 	e.unlocked = append(e.unlocked, k)

@@ -8,19 +8,19 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Keeper stores what an executor has read for other partitions, for engines with nodes that restart without state. All
-// copies read the same for a transaction. So a new incarnation can get the missing reads from its own copy, and can
-// send reads that other nodes miss. Reads may then arrive twice; all but the first are ignored.
+// Keeper stores the reads that an executor has sent to other partitions, for engines with nodes that restart without
+// state. All copies read the same values for a transaction. So a new incarnation can get missing reads from its own
+// copy, and can send reads that other nodes miss. Reads may then arrive twice; all but the first are ignored.
 type Keeper interface {
-	// Served says that values were sent to a partition of this copy for a transaction. They never change.
+	// Served records that values were sent to a partition of this copy for a transaction. The values are immutable.
 	Served(at Place, to int, values []Value)
-	// Ended says that a transaction is over here.
+	// Ended records that a transaction has finished here.
 	Ended(at Place)
-	// Over reports whether a transaction has finished here, so that it waits for no reads.
+	// Over reports whether a transaction has finished here, so that it no longer waits for reads.
 	Over(at Place) bool
 }
 
-// knows reports whether the reads of a partition have arrived before, and records that they have arrived now.
+// knows reports whether the reads of a partition have arrived before, and records them as arrived.
 func (e *execution) knows(partition int) bool {
 	if slices.Contains(e.told, partition) {
 		return true
@@ -29,7 +29,7 @@ func (e *execution) knows(partition int) bool {
 	return false
 }
 
-// ServeAgain sends a partition of this copy the values read for a transaction. Flush must follow.
+// ServeAgain sends a partition of this copy the values read for a transaction. The caller must call Flush afterwards.
 func (x *Executor) ServeAgain(at Place, to int, values []Value) {
 	x.addReads(to, Read{Place: at, Values: len(values)}, values)
 }
@@ -45,10 +45,10 @@ func (x *Executor) AnswersElsewhere(t *txn.Transaction, coordinator geo.NodeID) 
 	return e.answersElsewhere()
 }
 
-// Tell sends a node an outcome. Flush must follow.
+// Tell sends a node an outcome. The caller must call Flush afterwards.
 func (x *Executor) Tell(to geo.NodeID, o txn.Outcome) { x.sendAnswer(to, o) }
 
-// AppendValues appends values to a state.
+// AppendValues appends encoded values to b.
 func AppendValues(b []byte, values []Value) []byte {
 	b = codec.AppendUvarint(b, uint64(len(values)))
 	for i := range values {
@@ -57,7 +57,7 @@ func AppendValues(b []byte, values []Value) []byte {
 	return b
 }
 
-// ReadValues reads what AppendValues has appended.
+// ReadValues decodes the output of AppendValues.
 func ReadValues(r *codec.Reader) (values []Value) {
 	for range r.Count(1) {
 		values = append(values, readValue(r))

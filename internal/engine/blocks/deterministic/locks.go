@@ -3,8 +3,8 @@ package deterministic
 import "github.com/geobench/geobench/internal/base/txn"
 
 // lockTable is the deterministic lock manager (Thomson 2012, section 3.4). Transactions request all their local locks
-// at the same time and in log order, and locks are granted in the order of the requests. Hence there is no deadlock,
-// unless several logs that disagree order the requests. Conflicting transactions have the same order in every copy.
+// in log order, and locks are granted in the order of the requests. Hence there is no deadlock, unless several logs
+// that disagree order the requests. Conflicting transactions have the same order in every copy.
 type lockTable struct {
 	locks    map[txn.Key]*lock
 	free     *lock
@@ -15,7 +15,7 @@ type lockTable struct {
 type lock struct {
 	head, tail *request
 	next       *lock  // in the free list
-	pass       uint32 // of Executor that has seen it last
+	pass       uint32 // the last call of Executor.Reorder that has reordered it
 }
 
 type request struct {
@@ -23,13 +23,13 @@ type request struct {
 	write      bool
 	granted    bool
 	prev, next *request // in the queue
-	writer     *request // right ahead of a reader that is not granted, with nothing but readers in between
+	writer     *request // for a reader that is not granted: the nearest writer ahead of it
 	sibling    *request // the next request of the same owner
 }
 
 func newLockTable() lockTable { return lockTable{locks: map[txn.Key]*lock{}} }
 
-// locked reports whether a transaction that wants key now would have to wait or could make others wait.
+// locked reports whether any transaction holds or waits for the lock of key.
 func (t *lockTable) locked(key txn.Key) bool {
 	_, ok := t.locks[key]
 	return ok
@@ -38,7 +38,7 @@ func (t *lockTable) locked(key txn.Key) bool {
 // empty reports whether no transaction holds or waits for a lock.
 func (t *lockTable) empty() bool { return len(t.locks) == 0 }
 
-// acquire queues owner for key and reports whether it has the lock already.
+// acquire appends a request of owner to key's queue, and reports whether it is granted.
 func (t *lockTable) acquire(owner *execution, key txn.Key, write bool) bool {
 	l := t.locks[key]
 	if l == nil {
@@ -61,7 +61,7 @@ func (t *lockTable) acquire(owner *execution, key txn.Key, write bool) bool {
 		l.head, l.tail, q.granted = q, q, true
 		return true
 	}
-	// A reader gets the lock immediately when all requests ahead of it are readers that hold the lock.
+	// A reader gets the lock immediately if all requests ahead of it are readers that have the lock.
 	q.granted = !write && l.tail.granted && !l.tail.write
 	if !write && !q.granted {
 		q.writer = l.tail.nearestWriter()
@@ -79,7 +79,7 @@ func (q *request) nearestWriter() *request {
 	return q.writer
 }
 
-// release takes owner out of key's queue and calls granted for each request that this lets in, in their order.
+// release removes owner from key's queue, and calls granted for each request that this grants, in queue order.
 func (t *lockTable) release(owner *execution, key txn.Key, granted func(*execution)) {
 	l := t.locks[key]
 	q := l.head
@@ -104,6 +104,7 @@ func (t *lockTable) release(owner *execution, key txn.Key, granted func(*executi
 		return
 	}
 	for q := l.head; q != nil; q = q.next {
+		// A writer waits for all requests ahead of it, and all requests after it wait for the writer.
 		if q.write && q != l.head {
 			return
 		}

@@ -2,7 +2,7 @@ package deterministic
 
 import "github.com/geobench/geobench/internal/base/coverage"
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer must reach: see package coverage.
 var (
 	copyReset     = coverage.NewReplaced("deterministic.copy-reset", "A node begins anew since one of its copy has lost what it knew")
 	copyDrained   = coverage.NewReplaced("deterministic.copy-drained", "A node that is to give its rows away waits until all before a mark is over")

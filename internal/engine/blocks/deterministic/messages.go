@@ -21,40 +21,40 @@ const (
 // KindPassed is the kind of a message of Resets.
 const KindPassed = 249
 
-// Place names a transaction to all its participants: Calvin's is the position of its batch in the log and the index
-// there, engines with several logs take the two halves of its id.
+// Place identifies a transaction to all its participants. For Calvin it is the position of the batch in the log and the
+// index in the batch. Engines with several logs use the two halves of the transaction's ID.
 type Place struct{ Position, Index uint64 }
 
-// PlaceOf returns the place of a transaction that is named by its id and attempt number. Places are in the order of
-// ids; all places of the second attempt follow those of the first.
+// PlaceOf returns the place of a transaction that is identified by its ID and attempt number. Places have the order of
+// IDs; all places of the second attempt follow those of the first.
 func PlaceOf(id txn.ID, attempt uint64) Place {
 	return Place{attempt<<24 | uint64(id.Stream()), uint64(id) & (1<<40 - 1)}
 }
 
-// Less orders places.
+// Less reports whether p is before q.
 func (p Place) Less(q Place) bool {
 	return p.Position < q.Position || p.Position == q.Position && p.Index < q.Index
 }
 
-// Compare is for sorting places.
+// Compare compares places in the order of Less.
 func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Position, q.Position), cmp.Compare(p.Index, q.Index))
 }
 
 func (p Place) String() string { return fmt.Sprintf("%d.%d", p.Position, p.Index) }
 
-// Size is the number of bytes of a place in a message.
+// Size returns the encoded size of a place in bytes.
 func (p Place) Size() int { return codec.SizeUvarint(p.Position) + codec.SizeUvarint(p.Index) }
 
-// AppendTo appends a place to a message.
+// AppendTo appends the encoded place to b.
 func (p Place) AppendTo(b []byte) []byte {
 	return codec.AppendUvarint(codec.AppendUvarint(b, p.Position), p.Index)
 }
 
-// ReadPlace reads what AppendTo wrote.
+// ReadPlace decodes the output of AppendTo.
 func ReadPlace(r *codec.Reader) Place { return Place{r.Uvarint(), r.Uvarint()} }
 
-// Value is the result of a participant's read of one key or range.
+// Value is a participant's read of a key or a range.
 type Value struct {
 	Bytes []byte
 	Found bool
@@ -65,18 +65,18 @@ type Value struct {
 // rows holds the rows of a range, in order.
 type rows []txn.Row
 
-// Read names a transaction and the number of values in the message that belong to it.
+// Read identifies a transaction and the number of values in the message that belong to it.
 type Read struct {
 	Place
 	Values int
-	// Reordered says that the values were read after the transaction's turn had been changed: see Executor.Reorder.
+	// Reordered is set if the values were read after Executor.Reorder had given the transaction its turn.
 	Reordered bool
-	// Stale says that the sender's rows have left the home that the transaction was sent to.
+	// Stale is set if a row of the sender has left the home that the transaction was sent to.
 	Stale bool
 }
 
-// Reads carries local reads from a participant to another participant of the same copy. For each transaction it has the
-// values of the keys that it reads in the sender's partition, in the order of its read set.
+// Reads carries local reads from a participant to another participant of the same copy. For each transaction it
+// contains the values that the transaction reads in the sender's partition, in the order of its footprint.
 type Reads struct {
 	Reads  []Read
 	Values []Value
@@ -114,14 +114,14 @@ func (m *Reads) Size() int {
 	return n
 }
 
-// The kinds of values.
+// Encodings of values.
 const (
 	valueNone = iota
 	valueRow
 	valueRange
 )
 
-// AppendTo implements protocol.Message. A value holds no row, one row, or the rows of a range.
+// AppendTo implements protocol.Message. A value is no row, a row, or the rows of a range.
 func (m *Reads) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(m.Reads)))
 	for i := range m.Reads {
@@ -174,7 +174,7 @@ func (m *Reads) String() string {
 	return s
 }
 
-// maxValues bounds the values of a transaction that a decoder takes.
+// maxValues bounds the number of values of a transaction that a decoder accepts.
 const maxValues = 1 << 24
 
 func decodeReads(body []byte) (*Reads, error) {
@@ -191,6 +191,7 @@ func decodeReads(body []byte) (*Reads, error) {
 		}
 	}
 	n := r.Count(1)
+	// Reads slices Values by these counts, so they must match exactly.
 	if r.Err() == nil && uint64(n) != total {
 		r.Fail(fmt.Errorf("%d values for transactions that read %d", n, total))
 		n = 0
@@ -218,7 +219,7 @@ func readValue(r *codec.Reader) Value {
 	}
 }
 
-// Answers carries outcomes to the node that its clients wait at, which takes no part in executing the transactions.
+// Answers carries outcomes to the node where the clients wait, if that node does not run the transactions.
 type Answers struct{ Outcomes []txn.Outcome }
 
 // Kind implements protocol.Message.
@@ -265,7 +266,7 @@ func decodeAnswers(body []byte) (*Answers, error) {
 // Passed lists the marks that the sender has passed: see Resets.
 type Passed struct{ Marks []PassedMark }
 
-// PassedMark identifies the mark of an incarnation of a node.
+// PassedMark identifies the mark of a node's incarnation.
 type PassedMark struct {
 	Node        geo.NodeID
 	Incarnation uint32
@@ -312,7 +313,7 @@ func decodePassed(body []byte) (*Passed, error) {
 	return m, r.Done()
 }
 
-// Decode reads the package's messages. It reports whether kind is one of them.
+// Decode decodes the package's messages. known is false for a kind of another package.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	switch kind {
 	case KindReads:
@@ -330,27 +331,27 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 	return m, true, nil
 }
 
-// TxnArena decodes many transactions with few allocations: one allocation holds all transactions, and a few hold their
-// accesses.
+// TxnArena decodes many transactions with few allocations: a single allocation for all transactions, and a few for
+// their accesses.
 type TxnArena struct {
 	procs    *txn.Registry
 	txns     []txn.Transaction
 	accesses []txn.Access
 }
 
-// NewTxnArena returns room for n transactions of these procedures.
+// NewTxnArena returns an arena for n transactions.
 func NewTxnArena(procs *txn.Registry, n int) TxnArena {
 	return TxnArena{procs: procs, txns: make([]txn.Transaction, n)}
 }
 
-// Next returns the place of the next transaction.
+// Next returns the next free transaction. It panics after n calls.
 func (m *TxnArena) Next() *txn.Transaction {
 	t := &m.txns[0]
 	m.txns = m.txns[1:]
 	return t
 }
 
-// Transaction reads and prepares a transaction.
+// Transaction decodes and prepares a transaction.
 func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	left := len(m.txns)
 	t := m.Next()
@@ -358,6 +359,7 @@ func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
+	// The message contains the footprint that was found, so there are no accesses to derive from the arguments.
 	if t.Found {
 		return t, m.procs.Prepare(t)
 	}
@@ -368,7 +370,8 @@ func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	if err := m.procs.Prepare(t); err != nil {
 		return nil, err
 	}
-	// What Prepare has put into the room is taken; had it run out, the accesses would lie elsewhere.
+	// Reserve what Prepare has appended. If the capacity was too small, Prepare has reallocated, and the buffer is
+	// unused.
 	if used := len(m.accesses) + len(t.Accesses); used <= cap(m.accesses) {
 		m.accesses = m.accesses[:used]
 	}

@@ -15,68 +15,69 @@ import (
 // Resets restores a copy after one of its nodes has lost its state. The copy receives the rows of another copy. Resets
 // is for engines that put all transactions into one order.
 //
-// The partitions of a copy send each other their reads once, and no node stores them. So the pending reads to and from
-// the lost node are lost with it. Therefore its whole copy restarts at a place in the order on which all nodes agree:
-// the mark of the new incarnation.
+// The partitions of a copy send each other their reads once, and no node stores them. The pending reads to and from a
+// lost node are lost with it. Therefore its whole copy restarts at a place in the order on which all nodes agree: the
+// mark of the new incarnation.
 //
-// The nodes of another copy, the donor, reach the mark and run nothing after it until all transactions before it have
+// The nodes of another copy, the donor, reach the mark and run nothing after it until all earlier transactions have
 // finished there. Then they send their rows to the nodes of their partitions in the restarting copy, and continue. The
-// nodes of that copy stop at the mark, discard all executed and pending transactions, and continue after the mark with
-// the received rows. They never execute what was ordered before the mark, so they cannot report those outcomes to their
-// clients.
+// nodes of the restarting copy stop at the mark, discard all executed and pending transactions, and continue after the
+// mark with the received rows. They never execute the transactions before the mark, so they cannot report those
+// outcomes to their clients.
 //
 // No other node may be lost before all nodes have reached and passed the mark: see FullyReplicated.
 type Resets struct {
 	c            ResetConfig
-	incarnations []uint32   // of the nodes, as reported to this one
-	passed       [][]uint32 // passed[by][of] is the last incarnation of node of whose mark node by reports to have passed
+	incarnations []uint32   // of all nodes, as reported to this node
+	passed       [][]uint32 // passed[by][of] is the last incarnation of node of whose mark node by has passed, as reported
 	telling      bool       // this node may have passed a mark that it has not reported
 
-	// lacking says that this is a new incarnation without rows, waiting that this node stands at the mark at place at.
+	// lacking is set in a new incarnation without rows. waiting is set while this node stands at the mark at place at and
+	// waits for rows.
 	lacking, waiting bool
 	at               uint64
-	restored         uint64 // the place of the mark from whose rows this node has continued, plus one
+	restored         uint64 // 1 + the place of the mark at which this node last continued with received rows; 0 for none
 	receiver         statetransfer.Receiver
-	came             *copyState // received and not in use yet
+	came             *copyState // the received state, not yet used
 
-	// draining means that the reader waits for the transactions before a mark to finish. owed holds the rows that other
-	// nodes wait for.
+	// draining is set while the reader waits for the transactions before a mark to finish. owed holds the states that
+	// other nodes still need.
 	draining bool
 	owed     []*owedState
 	sender   *statetransfer.Sender
-	sent     uint64 // states
-	ticking  bool   // a timer is set
+	sent     uint64 // number of states sent
+	ticking  bool   // the timer is pending
 }
 
-// ResetConfig describes what Resets are part of.
+// ResetConfig describes the node that a Resets belongs to.
 type ResetConfig struct {
 	protocol.Config
 	Layout   geo.Layout
 	Executor *Executor
-	// Passed returns the last incarnation of a node that has its mark passed by this node. For this node itself, it does
-	// so once the node needs nothing more that went to its predecessor.
+	// Passed returns the last incarnation of a node whose mark this node has passed. For this node itself, it returns 0
+	// until the node has everything that went to its predecessor.
 	Passed func(n geo.NodeID) uint32
-	// Append appends the state of a donor node at the mark, except its rows. Ready reports whether this node can continue
-	// at a place for which it has the rows. Begin then continues there: when it returns, the node's reader is at the mark
-	// of that place.
+	// Append appends the state of a donor at the mark, without its rows. Ready reports whether this node can continue at
+	// a place with received rows. Begin then continues there: when it returns, the node's reader is at the mark of that
+	// place.
 	Append func(b []byte) []byte
 	Ready  func(place uint64, r codec.Reader) bool
 	Begin  func(place uint64, r *codec.Reader)
-	// Forget discards what is ordered before the reader's current place: the executor has discarded it.
+	// Forget discards everything that is ordered before place. The executor has already discarded its part.
 	Forget func(place uint64)
-	// Advance has the reader go on.
+	// Advance lets the reader continue.
 	Advance func()
-	// PieceTimer and AgainTimer are the kinds of timers that the engine hands to Fire.
+	// PieceTimer and AgainTimer are timer kinds; the engine must pass these timers to Fire.
 	PieceTimer, AgainTimer uint8
 }
 
-// copyState is the state received from a donor: the rows as of a place.
+// copyState is the state received from a donor, as of a place.
 type copyState struct {
 	place uint64
 	rest  codec.Reader
 }
 
-// owedState is the state that a node must receive whose copy restarts at the mark of a node's incarnation.
+// owedState is the state for node to, which restarts at the mark of the given incarnation of node.
 type owedState struct {
 	to, node    geo.NodeID
 	incarnation uint32
@@ -84,14 +85,14 @@ type owedState struct {
 	arrived     bool
 }
 
-// ReasonReset is the reason of an unknown outcome: a node of the coordinator's copy has lost its state, and the copy
-// has restarted after the transaction.
+// ReasonReset is the reason of an unknown outcome: a node of the coordinator's copy lost its state, and the copy
+// restarted after the transaction.
 const ReasonReset = "copy-begins-anew"
 
-// againEvery is the interval at which a donor checks whether it must resend a state that was lost on the way.
+// againEvery is the interval at which a donor checks whether it must resend a state that was lost in transit.
 const againEvery = time.Second
 
-// NewResets returns the resets of a node.
+// NewResets returns the Resets of a node.
 func NewResets(c ResetConfig) *Resets {
 	nodes := c.Topology.Nodes()
 	s := &Resets{c: c, incarnations: make([]uint32, nodes), passed: make([][]uint32, nodes), lacking: c.Incarnation > 0}
@@ -101,10 +102,10 @@ func NewResets(c ResetConfig) *Resets {
 	return s
 }
 
-// Lacking reports whether this is a new incarnation that has no rows yet.
+// Lacking reports whether this is a new incarnation without rows.
 func (s *Resets) Lacking() bool { return s.lacking }
 
-// Pending is 1 while this node waits for rows.
+// Pending returns 1 while this node waits for rows, else 0.
 func (s *Resets) Pending() int {
 	if s.lacking || s.waiting {
 		return 1
@@ -112,7 +113,8 @@ func (s *Resets) Pending() int {
 	return 0
 }
 
-// donor returns the copy that sends its rows to another copy: the copy of the same number in the nearest other region.
+// donor returns the copy that sends its rows to copy copyNumber: the copy with the same replica number in the nearest
+// other region.
 func (s *Resets) donor(copyNumber int) int {
 	t := s.c.Topology
 	region, k := geo.Region(copyNumber/t.Replicas), copyNumber%t.Replicas
@@ -125,7 +127,8 @@ func (s *Resets) donor(copyNumber int) int {
 	return int(nearest)*t.Replicas + k
 }
 
-// Mark takes the mark of a node's incarnation, at a place in the order: see batchlog.ReaderConfig.
+// Mark handles the mark of a node's incarnation at a place in the order, and reports whether the reader may pass it:
+// see batchlog.ReaderConfig.
 func (s *Resets) Mark(n geo.NodeID, incarnation uint32, place uint64) (passes bool) {
 	own, of := s.c.Layout.CopyOf(s.c.Self), s.c.Layout.CopyOf(n)
 	switch own {
@@ -140,9 +143,10 @@ func (s *Resets) Mark(n geo.NodeID, incarnation uint32, place uint64) (passes bo
 	return passes
 }
 
-// reset restarts this node at a place. It waits until it has the rows of that place or a later one, and until its
-// messages reach the new incarnations of its copy.
+// reset restarts this node at a place. It returns false until the node has the rows of that place or of a later place,
+// and its messages reach the new incarnations of its copy.
 func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes bool) {
+	// If the node already has the rows of this place, it only waits for new incarnations.
 	if s.restored != place+1 {
 		if !s.waiting || s.at != place {
 			s.c.Env.Mark(copyReset)
@@ -153,6 +157,7 @@ func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes b
 			return false
 		}
 	}
+	// Messages to a node that was not reported as replaced would go to its predecessor and be lost.
 	if incarnation > s.incarnations[n] || s.early() {
 		s.c.Env.Mark(copyEarly)
 		return false
@@ -161,14 +166,14 @@ func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes b
 	return true
 }
 
-// forget discards what is ordered before a place.
+// forget discards everything that is ordered before a place.
 func (s *Resets) forget(place uint64) {
 	s.at = place
 	s.c.Executor.Reset(place)
 	s.c.Forget(place)
 }
 
-// early reports whether this node has passed the mark of a new incarnation of its copy before it was notified of the
+// early reports whether this node has passed the mark of a new incarnation of its copy before the driver reported that
 // incarnation.
 func (s *Resets) early() bool {
 	for q := range s.c.Layout.Shards() {
@@ -179,7 +184,7 @@ func (s *Resets) early() bool {
 	return false
 }
 
-// begin continues with the received rows, if they are of the node's current place or a later one.
+// begin continues with the received state, if it is of the node's current place or a later one.
 func (s *Resets) begin() bool {
 	if s.came == nil {
 		return false
@@ -192,6 +197,7 @@ func (s *Resets) begin() bool {
 	if !s.c.Ready(s.came.place, s.came.rest) {
 		return false
 	}
+	// A later state includes all transactions up to its place; the marks in between are skipped with them.
 	if s.came.place > s.at {
 		s.c.Env.Mark(copyLater)
 	}
@@ -205,13 +211,14 @@ func (s *Resets) begin() bool {
 	return true
 }
 
-// give copies the rows of this node for a node of a copy that restarts here, once all earlier transactions have
-// finished.
+// give sends this node's rows to a node of a copy that restarts here. It returns false while earlier transactions are
+// unfinished.
 func (s *Resets) give(n geo.NodeID, incarnation uint32, place uint64, to geo.NodeID) (passes bool) {
 	if s.draining = !s.c.Executor.Idle(); s.draining {
 		s.c.Env.Mark(copyDrained)
 		return false
 	}
+	// A later mark replaces an earlier state for the same node.
 	s.owed = slices.DeleteFunc(s.owed, func(o *owedState) bool { return o.to == to })
 	o := &owedState{to: to, node: n, incarnation: incarnation}
 	o.data = statetransfer.AppendRows(s.c.Append(codec.AppendUvarint(nil, place)), store.Placed(s.c.Store))
@@ -233,12 +240,13 @@ func (s *Resets) later() {
 	}
 }
 
-// Receive handles a message of the resets, and reports whether it was one.
+// Receive handles a message for Resets, and reports whether m was one.
 func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *statetransfer.Piece:
 		if _, data, whole := s.receiver.Receive(s.c.Env, from, m); whole {
 			r := codec.NewReader(data)
+			// An older state may still arrive after this node has continued at a later place.
 			if place := r.Uvarint(); place >= s.restored {
 				s.came = &copyState{place, r}
 				s.c.Advance()
@@ -247,6 +255,7 @@ func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 	case *statetransfer.Ack:
 		busy := s.sender.Busy(from)
 		s.sender.Receive(from, m)
+		// The transfer ended with this acknowledgement. If the state was damaged, Fire sends it again.
 		if busy && !s.sender.Busy(from) && !m.Damaged {
 			for _, o := range s.owed {
 				o.arrived = o.arrived || o.to == from
@@ -254,10 +263,12 @@ func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 		}
 	case *Passed:
 		for _, p := range m.Marks {
-			if int(p.Node) < len(s.passed) { // or it is corrupt
+			if int(p.Node) < len(s.passed) { // else the message is corrupt
 				s.note(from, p.Node, p.Incarnation)
 			}
 		}
+		// A received state may be lost with its receiver until the receiver has passed the mark, so the donor keeps it
+		// until then.
 		s.owed = slices.DeleteFunc(s.owed, func(o *owedState) bool { return o.to == from && s.has(from, o.node) >= o.incarnation })
 	default:
 		return false
@@ -265,7 +276,7 @@ func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 	return true
 }
 
-// has returns the last incarnation of node of whose mark node by has passed.
+// has returns the last incarnation of node of whose mark node by has passed; 0 for none.
 func (s *Resets) has(by, of geo.NodeID) uint32 {
 	if s.passed[by] == nil {
 		return 0
@@ -280,7 +291,7 @@ func (s *Resets) note(by, of geo.NodeID, incarnation uint32) {
 	s.passed[by][of] = max(s.passed[by][of], incarnation)
 }
 
-// Fire takes a timer of the resets.
+// Fire handles a timer of Resets.
 func (s *Resets) Fire(t protocol.Timer) {
 	if t.Kind == s.c.PieceTimer {
 		s.sender.Fire()
@@ -302,10 +313,12 @@ func (s *Resets) Replaced(n geo.NodeID, incarnation uint32) {
 	s.sender.Cancel(n)
 	for _, o := range s.owed {
 		if o.to == n {
+			// The predecessor may have acknowledged the state, but it is lost with the predecessor.
 			o.arrived = false
 			s.send(o)
 		}
 	}
+	// The new incarnation has none of the earlier reports, and needs them for FullyReplicated.
 	if m := s.marks(); len(m.Marks) > 0 {
 		s.c.Env.Send(n, m)
 	}
@@ -323,8 +336,8 @@ func (s *Resets) marks() *Passed {
 	return m
 }
 
-// Flush continues where a step has made that possible, and reports this node's progress to the other nodes. An engine
-// calls it at the end of each step, before the executor's Flush.
+// Flush continues the reader if the executor has drained, and reports this node's progress to the other nodes. An
+// engine calls it at the end of each step, before the executor's Flush.
 func (s *Resets) Flush() {
 	if s.draining && s.c.Executor.Idle() {
 		s.draining = false
@@ -333,7 +346,7 @@ func (s *Resets) Flush() {
 	if !s.telling {
 		return
 	}
-	// A new incarnation has caught up some time after its mark.
+	// A new incarnation may catch up some time after it has passed its mark, so it keeps checking.
 	s.telling = s.c.Passed(s.c.Self) < s.incarnations[s.c.Self]
 	told := false
 	for _, p := range s.marks().Marks {
@@ -350,7 +363,7 @@ func (s *Resets) Flush() {
 	}
 }
 
-// FullyReplicated reports whether all nodes have passed the marks of all new incarnations that this node knows of. Then
+// FullyReplicated reports whether all nodes have passed the marks of all new incarnations that this node knows. Then
 // their copies have their rows, and no node still needs data that only the lost nodes had.
 func (s *Resets) FullyReplicated() bool {
 	for n, incarnation := range s.incarnations {
@@ -366,24 +379,25 @@ func (s *Resets) FullyReplicated() bool {
 	return !s.waiting
 }
 
-// Idle reports whether nothing that was run waits for anything.
+// Idle reports whether no transaction that has started here is unfinished.
 func (x *Executor) Idle() bool {
 	if !x.locks.empty() {
 		return false
 	}
 	for _, e := range x.running {
 		if e.t != nil || e.parts > 0 {
-			return false // it is stale, and without locks
+			return false // a stale transaction without locks
 		}
 	}
 	return true
 }
 
-// Reset discards everything except the received reads for transactions after a place: earlier transactions will never
+// Reset discards everything except the received reads for transactions after a place. Earlier transactions will never
 // run here.
 func (x *Executor) Reset(place uint64) {
 	if x.c.KeepLocks {
-		// Places are names without an order: an engine with several logs must itself distinguish the reads of other nodes.
+		// Here places are not ordered like the log, so an engine with several logs must itself distinguish the reads of
+		// other nodes.
 		clear(x.running)
 		x.untold, x.over = nil, nil
 	} else {

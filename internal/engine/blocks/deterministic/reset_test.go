@@ -16,9 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// standing is a node with its reader at a place in an order that holds only marks of new incarnations: marks[place] is
-// one. Three regions with two partitions each have one copy each. Region 1 is the nearest other region of regions 0 and
-// 2.
+// standing is a node whose reader is at a place in an order that holds only marks of new incarnations, in marks by
+// place. Three regions with two partitions have one copy each. Region 1 is the nearest other region of regions 0 and 2.
 type standing struct {
 	*scene
 	resets *Resets
@@ -60,7 +59,7 @@ func newStanding(self geo.NodeID, incarnation uint32) *standing {
 	return s
 }
 
-// pass notes that the mark at this place is passed.
+// pass records that the mark at this place is passed.
 func (s *standing) pass() {
 	if m, ok := s.marks[s.place]; ok {
 		s.done[m.Node] = m.Incarnation
@@ -81,7 +80,7 @@ func (s *standing) advance() {
 	}
 }
 
-// order puts marks into the order, from place 10 on, and reads up to a place.
+// order adds marks to the order, from place 10 on, and reads up to a place.
 func (s *standing) order(upto uint64, marks ...PassedMark) {
 	for i, m := range marks {
 		s.marks[10+uint64(i)] = m
@@ -91,7 +90,7 @@ func (s *standing) order(upto uint64, marks ...PassedMark) {
 	s.resets.Flush()
 }
 
-// rowsOf are rows of partition 0 or 1 with a value.
+// rowsOf returns the rows of partition 0 or 1, all with the given value.
 func rowsOf(partition, value uint64) (rows []store.Row) {
 	for n := partition; n < 4; n += 2 {
 		rows = append(rows, store.Row{Key: simload.Key(n), Record: store.Record{Value: binary.BigEndian.AppendUint64(nil, value)}})
@@ -99,7 +98,7 @@ func rowsOf(partition, value uint64) (rows []store.Row) {
 	return rows
 }
 
-// give brings the rows of a place.
+// give delivers the rows as of a place.
 func (s *standing) give(place, value uint64) {
 	data := statetransfer.AppendRows(append(codec.AppendUvarint(nil, place), 77), rowsOf(uint64(s.self)%2, value))
 	o := statetransfer.NewOutgoing(data, 0)
@@ -107,7 +106,7 @@ func (s *standing) give(place, value uint64) {
 	s.resets.Flush()
 }
 
-// value returns the value of the node's first row, or 0 if there is none.
+// value returns the value of the node's first row, or 0 if it is absent.
 func (s *standing) value() uint64 {
 	v, ok := s.store.Value(simload.Key(uint64(s.self) % 2))
 	if !ok {
@@ -125,7 +124,7 @@ func (s *standing) is(t *testing.T, what string, place, value uint64) {
 
 var lost1, lost0 = PassedMark{1, 1}, PassedMark{0, 1} // both nodes of copy 0
 
-// A node of the lost node's copy waits at the mark for the rows as of the mark, and for the notification of the new
+// A node of the lost node's copy waits at the mark for the rows as of the mark, and for the report of the new
 // incarnation: messages that it sent earlier would be lost.
 func TestCopyBeginsAnew(t *testing.T) {
 	s := newStanding(0, 0)
@@ -148,7 +147,7 @@ func TestCopyBeginsAnew(t *testing.T) {
 	}
 }
 
-// A new incarnation has no rows before, and may have them before it reads its mark.
+// A new incarnation starts without rows, and may receive them before it reads its mark.
 func TestNewIncarnationBegins(t *testing.T) {
 	s := newStanding(1, 1)
 	if !s.resets.Lacking() || s.resets.Pending() != 1 {
@@ -164,7 +163,7 @@ func TestNewIncarnationBegins(t *testing.T) {
 }
 
 // If all nodes of a region are lost, each has its mark. A node at a mark can use the rows of a later mark once it knows
-// the order up to there. It cannot use the rows of an earlier mark.
+// the order up to that mark. It cannot use the rows of an earlier mark.
 func TestSeveralMarks(t *testing.T) {
 	s := newStanding(0, 1)
 	s.resets.Replaced(1, 1)
@@ -207,7 +206,7 @@ func TestSeveralMarks(t *testing.T) {
 	}
 }
 
-// A node that skips marks continues only when it has been notified of all new incarnations of its copy.
+// A node that skips marks continues only when all new incarnations of its copy were reported to it.
 func TestPassesOverMarks(t *testing.T) {
 	s := newStanding(0, 0)
 	s.order(15, lost1, PassedMark{1, 2})
@@ -248,8 +247,8 @@ func TestDonorDrains(t *testing.T) {
 	}
 }
 
-// A donor sends its rows again when the receiver has lost them or has not answered. It stops when the receiver has
-// passed the mark.
+// A donor sends its rows again if the receiver has lost them or has not answered. It stops when the receiver has passed
+// the mark.
 func TestOwedRowsAreSentAgain(t *testing.T) {
 	s := newStanding(2, 0)
 	s.store.Replace(rowsOf(0, 10))
@@ -264,14 +263,14 @@ func TestOwedRowsAreSentAgain(t *testing.T) {
 	s.resets.Replaced(0, 1) // they went to its predecessor
 	sent(1)
 	s.resets.Fire(protocol.Timer{Kind: 2})
-	sent(0) // they are under way
+	sent(0) // the transfer is in progress
 	s.resets.sender.Cancel(0)
 	s.resets.Fire(protocol.Timer{Kind: 2})
-	sent(1) // they were given up
+	sent(1) // the transfer was aborted
 	o := s.resets.owed[0]
 	s.resets.Receive(0, &statetransfer.Ack{ID: s.resets.sent, Got: uint64(len(o.data))})
 	s.resets.Fire(protocol.Timer{Kind: 2})
-	sent(0) // they are there
+	sent(0) // the receiver has them
 	s.resets.Receive(0, &Passed{[]PassedMark{{0, 1}, {9, 1}}})
 	if len(s.resets.owed) != 0 {
 		t.Error("they are owed for ever")
@@ -283,8 +282,8 @@ func TestOwedRowsAreSentAgain(t *testing.T) {
 	}
 }
 
-// A database is fully replicated when every node has passed the marks of all new incarnations. A new incarnation is
-// sent the list of those marks.
+// A database is fully replicated when every node has passed the marks of all new incarnations. A new incarnation
+// receives the list of those marks.
 func TestWholeWhenAllHavePassed(t *testing.T) {
 	s := newStanding(4, 0)
 	if !s.resets.FullyReplicated() {
@@ -309,7 +308,7 @@ func TestWholeWhenAllHavePassed(t *testing.T) {
 	}
 }
 
-// A new incarnation that lacks something at its mark says later that it has passed that.
+// A new incarnation that has not caught up at its mark reports later that it has passed the mark.
 func TestPassedWhenCaughtUp(t *testing.T) {
 	s := newStanding(1, 1)
 	caughtUp := false
@@ -334,7 +333,7 @@ func TestPassedWhenCaughtUp(t *testing.T) {
 	s.expect(t, "once more", "")
 }
 
-// An executor that is reset has discarded its state, and keeps the received reads for transactions after the place.
+// An executor that is reset has discarded its state, except received reads for transactions after the place.
 func TestReset(t *testing.T) {
 	s := newScene(false, false)
 	read := func(place uint64) *Reads {

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// A transaction commits nothing if it scans a range or writes a row outside of its footprint.
+// A transaction commits nothing if it scans a range or writes a row outside its footprint.
 func TestUndeclaredUsesOfGroups(t *testing.T) {
 	for found, want := range map[bool]string{true: "t0.1 refused ", false: "t0.1 aborted "} {
 		s := newScene(false, false)

@@ -18,16 +18,16 @@ var (
 	cleanCut  = invariant.New("locallog.clean-cut", "all nodes come to a cut at the same places of all logs, and home logs have taken there of each order what is before its mark")
 )
 
-// cutAt is a cut.
+// cutAt identifies a cut.
 type cutAt struct{ Place uint64 }
 
-// moveOf is a move of a row.
+// moveOf identifies a move of a row.
 type moveOf struct {
 	Row   txn.Key
 	Count uint64
 }
 
-// Check says what holds of a node: of its view of each log, of its executor's locks, and of the homes of rows.
+// Check checks the invariants of a node: its view of each log, its executor's locks, and the homes of rows.
 func (n *Node) Check(c *invariant.Checker) {
 	for _, l := range n.Logs {
 		if l != nil {

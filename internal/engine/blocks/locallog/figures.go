@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Figures are the figures that a Node reports, including its executor's and its reconnaissance's.
+// Figures declares the metrics that a Node reports, including the metrics of its executor and its reconnaissance.
 var Figures = slices.Concat(
 	[]protocol.Figure{
 		{

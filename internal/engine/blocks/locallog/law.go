@@ -8,10 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// SingleHomeLaw is the latency of a single-home transaction without the client's hop, from the parameters batch and
-// forward. It is a batch at its home and, if the home is elsewhere, the forwarder's batch and the round trip. Nodes
-// other than the first of the home region also request a position from the first; the model gives the mean. With
-// replicated home logs there is no forwarder. A position then takes a majority and, if needed, copies of the batch.
+// SingleHomeLaw is the latency model of a single-home transaction, without the client's hop. It consists of a batch at
+// the home and, if the home is another region, the forwarder's batch and the round trip. Nodes other than the first
+// node of the home region also request a position from that node; the model includes the mean. With replicated home
+// logs there is no forwarder. A position then takes a majority and, if needed, copies of the batch.
 func SingleHomeLaw(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	home := c
 	if len(homes) > 0 {
@@ -27,17 +27,17 @@ func SingleHomeLaw(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo
 	return p.Duration("forward") + t.Links[c][home].Delay + p.Duration("batch") + order + t.Links[home][c].Delay
 }
 
-// ToFirst is the mean delay from the nodes of region c to the first node of region r.
+// ToFirst returns the mean delay from the nodes of region c to the first node of region r.
 func ToFirst(t *geo.Topology, c, r geo.Region) time.Duration {
 	return mean(t, t.Links[c][r].Delay, c == r)
 }
 
-// FromFirst is the mean delay from the first node of region r to the nodes of region c.
+// FromFirst returns the mean delay from the first node of region r to the nodes of region c.
 func FromFirst(t *geo.Topology, r, c geo.Region) time.Duration {
 	return mean(t, t.Links[r][c].Delay, c == r)
 }
 
-// mean averages hop over the region's nodes. If inside is set, one of them needs no hop.
+// mean returns the mean of hop over a region's nodes. If inside is set, one of the nodes needs no hop.
 func mean(t *geo.Topology, hop time.Duration, inside bool) time.Duration {
 	if !inside {
 		return hop
@@ -46,11 +46,11 @@ func mean(t *geo.Topology, hop time.Duration, inside bool) time.Duration {
 	return hop * (n - 1) / n
 }
 
-// ReturnLaw is the time from when the homes' first nodes put the parts of a multi-home transaction into their batches
-// until the client's region c learns of its execution. inserted returns the first of these times for each home. The
-// batch is not included. With full replication, c executes the transaction once all logs have arrived there. With
-// home-only replication, the homes exchange their reads. Then c executes the transaction if it is a home, and otherwise
-// receives the result from the first home. The formula holds for transactions that write in all homes.
+// ReturnLaw returns the time until the client's region c learns that a multi-home transaction has executed. It starts
+// when the homes' first nodes put the parts into their batches; inserted returns that time for each home. The batch is
+// not included. With full replication, c executes the transaction once all logs have arrived. With home-only
+// replication, the homes exchange their reads. Then c executes the transaction if it is a home, and otherwise receives
+// the result from the first home. The formula applies to transactions that write in all homes.
 func ReturnLaw(t *geo.Topology, homeOnly bool, c geo.Region, homes []geo.Region, inserted func(geo.Region) time.Duration) (d time.Duration) {
 	if !homeOnly {
 		for _, r := range homes {
@@ -60,6 +60,7 @@ func ReturnLaw(t *geo.Topology, homeOnly bool, c geo.Region, homes []geo.Region,
 	}
 	at, back := c, time.Duration(0)
 	if !slices.Contains(homes, c) {
+		// The lowest active participant answers, and it is in the lowest home.
 		at = slices.Min(homes)
 		back = t.Links[at][c].Delay
 	}

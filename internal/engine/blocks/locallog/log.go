@@ -11,47 +11,50 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// LogConfig describes a log of entries from the point of view of a node.
+// LogConfig describes a node's view of a log of entries.
 type LogConfig struct {
-	// Number of the log. A region's local log has the region's.
+	// Number is the number of the log. A region's local log has the region's number.
 	Number uint64
-	// Members keep the order of the batches.
+	// Members are the nodes that store the order of the batches.
 	Members []geo.NodeID
-	// Interval is the time for which a sequencer collects a batch, from its first entry on.
+	// Interval is the time for which a sequencer collects a batch, starting at its first entry. 0 means that each entry
+	// is a batch.
 	Interval time.Duration
 	// Timers is the first of three timer kinds that belong to the log.
 	Timers uint8
 	// Audience lists the nodes that receive positions: all readers and sequencers. Nil means all nodes.
 	Audience []geo.NodeID
-	// Readers are the nodes of each group of readers. An entry goes to some groups.
+	// Readers lists the nodes of each group of readers. An entry goes to one or more groups.
 	Readers [][]geo.NodeID
-	// Groups appends the groups that an entry goes to, each at least once.
+	// Groups appends the groups that receive an entry. A group may occur several times.
 	Groups func(e *Entry, groups []int) []int
-	// Shape, if not nil, converts an entry into the form that a group receives.
+	// Shape, if not nil, returns the form of an entry that a group receives.
 	Shape func(e Entry, group int) Entry
-	// Group is this node's, if it is a reader; Read takes its entries in the order of the log. Nil for no reader.
+	// Group is the group of this node, and Read handles its entries in log order. Read is nil if the node does not read
+	// the log.
 	Group int
 	Read  func(e *Entry)
 
-	// Replicated is set for a log that shares this node's timers with other logs. Its batches become void, and are sent
-	// again, when their sequencers are disconnected or lost: see replicated.go. The fields below are for such logs.
+	// Replicated is set for a log that shares this node's timers with other logs. Its batches become void, and their
+	// entries are sent again, if their sequencers are disconnected or lost: see replicated.go. The fields below are for
+	// such logs.
 	Replicated bool
-	// Copies is batchlog.Config's field. Streams, Take, Led, Mark and Marks are fields of the order's configuration.
+	// Copies, Streams, Marks and Led are fields of batchlog.Config. Mark and Take are fields of batchlog.ReaderConfig.
 	Copies, Streams int
 	Mark            func(n geo.NodeID, incarnation uint32) bool
 	Marks           func() bool
 	Take            func(stream int, upto uint64) bool
 	Led             func()
-	// Known, if not nil, is called when more of the order is known, and HasRead when more of it has been read.
+	// Known, if not nil, is called when further positions are known, and HasRead when further batches may have been read.
 	Known, HasRead func()
-	// Sent, if not nil, is called with the entries of a batch when the batch is sent. When the batch becomes void, it is
-	// called with the same entries and the batch number unsent.
+	// Sent, if not nil, is called with the entries of a batch when it is sent. When the batch becomes void, Sent is
+	// called again with these entries and the batch number unsent.
 	Sent func(batch uint64, entries []Entry)
-	// Unfetched is batchlog.ReaderConfig's.
+	// Unfetched is the field of batchlog.ReaderConfig.
 	Unfetched bool
 }
 
-// Log is a node's view of a log: it is a sequencer of it, a reader, or both.
+// Log is a node's view of a log. The node is a sequencer, a reader, or both.
 type Log struct {
 	c    LogConfig
 	self geo.NodeID
@@ -59,19 +62,19 @@ type Log struct {
 	// Order is the order of the log's batches.
 	Order *batchlog.Log
 
-	// batch is being collected; number is its.
+	// batch is the batch being collected, and number its number.
 	batch  []Entry
 	number uint64
 
-	// reader is nil where the node reads none of the log.
+	// reader is nil if the node does not read the log.
 	reader *batchlog.Reader[*Batch]
-	// sent holds the batches of a replicated log without a known position, ascending.
+	// sent holds the batches of a replicated log that have no known position, in ascending order.
 	sent queue.Queue[sentBatch]
 
 	batches int64
 
-	timed  []Entry // room for sortTimed
-	seen   []int   // per group: the last entry of the batch that was sent to it, plus one
+	timed  []Entry // buffer of sortTimed
+	seen   []int   // by group: 1 + the index of the last entry added to its part of the batch
 	groups []int
 	parts  [][]Entry
 }
@@ -111,7 +114,7 @@ func NewLog(n protocol.Config, c LogConfig) *Log {
 	return l
 }
 
-// Add puts an entry into the batch that this node collects for the log. The first entry of a batch starts its timer.
+// Add adds an entry to the batch that this node collects for the log. The first entry of a batch starts its timer.
 func (l *Log) Add(e Entry) {
 	l.batch = append(l.batch, e)
 	if l.c.Interval == 0 || l.env.Buggify(closesEarly) {
@@ -125,6 +128,7 @@ func (l *Log) Add(e Entry) {
 func (l *Log) Fire(t protocol.Timer) {
 	switch t.Kind {
 	case l.c.Timers:
+		// The timer may belong to a batch that was closed early; its number shows this.
 		if t.Arg == l.number && len(l.batch) > 0 {
 			l.close()
 		}
@@ -135,7 +139,7 @@ func (l *Log) Fire(t protocol.Timer) {
 	}
 }
 
-// close sends each group of readers its part of the batch, and asks for the batch's place in the log.
+// close sends each group of readers its part of the batch, and requests a position for the batch.
 func (l *Log) close() {
 	l.batches++
 	if l.sortTimed() {
@@ -147,6 +151,7 @@ func (l *Log) close() {
 		e := &l.batch[i]
 		l.groups = l.c.Groups(e, l.groups[:0])
 		for _, g := range l.groups {
+			// Groups may name a group several times for an entry; the group receives it once.
 			if l.seen[g] == i+1 {
 				continue
 			}
@@ -165,6 +170,7 @@ func (l *Log) close() {
 	number := l.number
 	l.number++
 	if l.c.Replicated {
+		// The entries are kept until the batch is settled: if it becomes void, they go into another batch.
 		l.sent.Push(sentBatch{number, l.batch})
 		if l.c.Sent != nil {
 			l.c.Sent(number, l.batch)
@@ -175,11 +181,13 @@ func (l *Log) close() {
 		l.batch = l.batch[:0]
 	}
 	for g, nodes := range l.c.Readers {
+		// Set is modulo 64, so a group may be in touched without entries. It still needs an empty batch to pass the
+		// position.
 		if !touched.Has(g) {
 			continue
 		}
 		m := newBatch(l.c.Number, number, l.parts[g])
-		l.parts[g] = nil // the message keeps it: others may still be reading
+		l.parts[g] = nil // the message keeps the slice: other nodes may still be reading it
 		for _, n := range nodes {
 			if n == l.self {
 				l.reader.Arrive(m)
@@ -188,10 +196,11 @@ func (l *Log) close() {
 			}
 		}
 	}
+	// A log with a single member here assigns the position during this call, and the reader then needs the data.
 	l.Order.Ask(batchlog.Request{Number: number, Readers: touched})
 }
 
-// sortTimed sorts the batch's entries that have a time, by time and then by id. The others keep their places. It
+// sortTimed sorts the batch's entries that have a time, by time and then by ID; other entries keep their indexes. It
 // reports whether any entry has moved.
 func (l *Log) sortTimed() (moved bool) {
 	before := func(a, b Entry) int {
@@ -203,7 +212,7 @@ func (l *Log) sortTimed() (moved bool) {
 			l.timed = append(l.timed, l.batch[i])
 		}
 	}
-	if slices.IsSortedFunc(l.timed, before) { // as when none was late
+	if slices.IsSortedFunc(l.timed, before) { // usually: no entry was late
 		clear(l.timed)
 		return false
 	}
@@ -219,7 +228,7 @@ func (l *Log) sortTimed() (moved bool) {
 	return true
 }
 
-// Receive takes a batch of a sequencer.
+// Receive handles a batch from its sequencer.
 func (l *Log) Receive(from geo.NodeID, m *Batch) {
 	if l.reader != nil {
 		l.reader.Receive(from, m)
@@ -227,7 +236,7 @@ func (l *Log) Receive(from geo.NodeID, m *Batch) {
 	}
 }
 
-// foreign counts the entries whose clients wait at other nodes.
+// foreign returns the number of entries whose clients wait at other nodes.
 func (l *Log) foreign(m *Batch) (n int) {
 	for i := range m.Entries {
 		if m.Entries[i].Coordinator != l.self {
@@ -237,7 +246,7 @@ func (l *Log) foreign(m *Batch) (n int) {
 	return n
 }
 
-// advance reads, in log order, the batches that have a position and entries.
+// advance reads, in log order, the batches that have a position and data.
 func (l *Log) advance() {
 	if l.c.Known != nil {
 		l.c.Known()
@@ -247,6 +256,7 @@ func (l *Log) advance() {
 		l.hasRead()
 		return
 	}
+	// A node that only sequences must still pass the entries, or they would accumulate.
 	for _, known := l.Order.Next(); known; _, known = l.Order.Next() {
 		l.Order.Pass()
 	}
@@ -258,14 +268,14 @@ func (l *Log) hasRead() {
 	}
 }
 
-// read takes a batch at its place.
+// read handles a batch at its position.
 func (l *Log) read(_ batchlog.Ordered, m *Batch) {
 	for i := range m.Entries {
 		l.c.Read(&m.Entries[i])
 	}
 }
 
-// pending counts the entries that have arrived and not been read, of other nodes' clients.
+// pending returns the number of entries of other nodes' clients that have arrived and not been read.
 func (l *Log) pending() int {
 	if l.reader == nil {
 		return 0

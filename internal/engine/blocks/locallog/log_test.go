@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Parts of a batch with a time are sorted by time and then by id; the others keep their places.
+// Parts of a batch with a time are sorted by time and then by ID; other entries keep their indexes.
 func TestSortTimed(t *testing.T) {
 	entry := func(id txn.ID, notBefore int) Entry {
 		return Entry{Txn: &txn.Transaction{ID: id}, notBefore: time.Duration(notBefore)}

@@ -15,14 +15,14 @@ import (
 )
 
 // A coordinator must know the homes of a transaction's rows before it can route it. In the papers' systems an index
-// over the partitions of a region has them (Ren 2019, the Lookup Master; in Detock's code the masters that a Forwarder
-// looks up). Here a node knows the homes of its own partition's rows, and asks the other partitions of its region for
-// the rest. It collects its questions to a node for a while, as it does transactions to be forwarded.
+// over the partitions of a region stores them (Ren 2019, the Lookup Master; in Detock's code the masters that a
+// Forwarder looks up). Here a node knows the homes of its partition's rows, and asks the other partitions of its region
+// for the others. It collects its questions to a node for a while, as it does transactions to be forwarded.
 //
-// So a transaction first takes a round trip inside the region plus the collection time, unless the node that its client
-// has chosen stores all its keys. This is the cost of the choice of a coordinator.
+// So a transaction first takes a round trip inside the region plus the collection time, unless its coordinator stores
+// all its keys.
 //
-// A node answers only from the logs that it has read (remaster.go), so a coordinator may rely on the answer as on its
+// A node answers only from the logs that it has read (remaster.go), so a coordinator may rely on an answer as on its
 // own reading.
 
 // Values of the parameter masters.
@@ -38,30 +38,30 @@ var MastersParameter = protocol.Parameter{
 		"a transaction then asks the other partitions of its region, and collects what it asks a node for as long as `forward` says.",
 }
 
-// AsksMasters reports whether the parameter masters has nodes ask each other for homes.
+// AsksMasters reports whether, by the parameter masters, nodes ask each other for homes.
 func AsksMasters(p protocol.Params) bool { return p.Word(MastersParameter.Name) == mastersPartition }
 
-// LookupLaw is the additional latency with the parameter masters: partition, for a transaction with one home and the
-// keys of one partition. It applies if the coordinating node in the client's region c belongs to another partition. It
-// is the questions' batch, the round trip, and another hop for the answer, which the coordinator does not compute
+// LookupLaw returns the additional latency with masters: partition, for a transaction with one home and the keys of one
+// partition. It applies if the coordinator in the client's region c belongs to another partition. The latency consists
+// of the questions' batch, the round trip, and another hop for the result, which the coordinator does not compute
 // itself.
 func LookupLaw(t *geo.Topology, p protocol.Params, c geo.Region) time.Duration {
 	return p.Duration("forward") + t.RTT(c, c) + t.Links[c][c].Delay
 }
 
-// Message kinds. Those between them and KindForward are package reconnaissance's.
+// Message kinds. Those between KindTold and KindForward belong to package reconnaissance.
 const (
 	KindAsk = reconnaissance.KindSeen + 1 + iota
 	KindTold
 )
 
-// lookups are a node's questions for homes.
+// lookups manages a node's questions for homes.
 type lookups struct {
 	n *Node
-	// outbox[m] are the questions being collected for node m, waiting the transactions that wait for answers.
+	// outbox[m] holds the questions being collected for node m; waiting holds the transactions that wait for answers.
 	outbox  map[geo.NodeID][]Question
 	waiting map[txn.ID]*lookup
-	// looked counts the transactions that had to wait, a second attempt again.
+	// looked counts the attempts of transactions that had to wait.
 	looked int64
 }
 
@@ -69,10 +69,10 @@ type lookups struct {
 type lookup struct {
 	t       *txn.Transaction
 	attempt uint64
-	// left is the number of partitions that have not answered yet; asked[q] is the pending question to partition q.
+	// left is the number of partitions with an outstanding answer; asked[q] is the pending question to partition q.
 	left  int
 	asked [][]txn.Key
-	// homes are by access.
+	// homes holds the homes found so far, by access.
 	homes []residence
 }
 
@@ -80,8 +80,8 @@ func newLookups(n *Node) *lookups {
 	return &lookups{n: n, outbox: map[geo.NodeID][]Question{}, waiting: map[txn.ID]*lookup{}}
 }
 
-// begin asks for the homes of a transaction's rows. It reports false, and asks for nothing, if the node has all of
-// them.
+// begin asks for the homes of a transaction's rows. It returns false, and asks nothing, if this node's partition stores
+// all of the rows.
 func (l *lookups) begin(t *txn.Transaction, attempt uint64) bool {
 	n := l.n
 	own := n.Topology.PartitionOf(n.Self)
@@ -112,6 +112,7 @@ func (l *lookups) begin(t *txn.Transaction, attempt uint64) bool {
 	l.waiting[t.ID] = w
 	for q, keys := range asked {
 		if len(keys) > 0 {
+			// The node with the same replica number in this region is the nearest that stores partition q.
 			l.ask(n.Topology.Node(n.Region, q, n.Topology.ReplicaOf(n.Self)), Question{t.ID, attempt, keys})
 		}
 	}
@@ -134,12 +135,14 @@ func (l *lookups) send(to geo.NodeID) {
 	}
 }
 
-// askAgain asks a new incarnation what its predecessor has not answered.
+// askAgain repeats the unanswered questions to a new incarnation.
 func (l *lookups) askAgain(to geo.NodeID) {
 	n := l.n
+	// This node asks only nodes of its region with its own replica number.
 	if n.Topology.RegionOf(to) != n.Region || n.Topology.ReplicaOf(to) != n.Topology.ReplicaOf(n.Self) {
 		return
 	}
+	// Collected questions are among those repeated below.
 	delete(l.outbox, to)
 	q := n.Topology.PartitionOf(to)
 	for _, id := range slices.Sorted(maps.Keys(l.waiting)) {
@@ -150,7 +153,7 @@ func (l *lookups) askAgain(to geo.NodeID) {
 	}
 }
 
-// tell answers the questions of another node.
+// tell answers another node's questions.
 func (n *Node) tell(to geo.NodeID, m *Ask) {
 	told := &Told{}
 	for _, q := range m.Questions {
@@ -164,7 +167,7 @@ func (n *Node) tell(to geo.NodeID, m *Ask) {
 	n.Env.Send(to, told)
 }
 
-// residenceOf returns the home of a row, as far as this node knows.
+// residenceOf returns the home of a row as far as this node knows.
 func (n *Node) residenceOf(k txn.Key) residence {
 	if n.remasterer != nil {
 		if r, ok := n.remasterer.known[k]; ok {
@@ -174,14 +177,14 @@ func (n *Node) residenceOf(k txn.Key) residence {
 	return residence{home: n.Placement.Home(k)}
 }
 
-// told handles another node's answers. A transaction continues when it has all of them.
+// told handles another node's answers. A transaction continues when all its answers have arrived.
 func (l *lookups) told(from geo.NodeID, m *Told) {
 	n := l.n
 	q := n.Topology.PartitionOf(from)
 	for _, a := range m.Answers {
 		w := l.waiting[a.ID]
 		if w == nil || w.attempt != a.Attempt {
-			continue // it is corrupt
+			continue // the answer is a duplicate or corrupt
 		}
 		w.asked[q] = nil
 		masters := a.Masters
@@ -191,7 +194,7 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 				continue
 			}
 			w.homes[i] = residence{masters[0].Home, masters[0].Count}
-			// The answering node may have read less of the logs than this node.
+			// The answering node may have read less of the logs than this node; the higher count is the later move.
 			if own := n.residenceOf(k); own.count > w.homes[i].count {
 				n.Env.Mark(mastersBehind)
 				w.homes[i] = own
@@ -205,6 +208,7 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 		delete(l.waiting, a.ID)
 		var homes deterministic.Homes
 		for i, r := range w.homes {
+			// A row that was never moved is at its initial home, which needs no entry.
 			if r.count > 0 {
 				homes = append(homes, deterministic.Moved{Access: uint32(i), Home: r.home, Count: r.count})
 			}
@@ -216,7 +220,7 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 // Ask asks a node for the homes of rows of its partition.
 type Ask struct{ Questions []Question }
 
-// Question is the request of one attempt of a transaction to a node.
+// Question is the question of an attempt of a transaction to a node.
 type Question struct {
 	ID      txn.ID
 	Attempt uint64
@@ -262,14 +266,14 @@ func decodeAsk(body []byte) (*Ask, error) {
 // Told answers an Ask.
 type Told struct{ Answers []Answer }
 
-// Answer gives an attempt of a transaction the homes of the rows in its Question, in the same order.
+// Answer carries the homes of the rows in a Question, in the same order.
 type Answer struct {
 	ID      txn.ID
 	Attempt uint64
 	Masters []Master
 }
 
-// Master is the home of a row, and how often it has been moved.
+// Master is the home of a row and the number of its moves.
 type Master struct {
 	Home  geo.Region
 	Count uint64
@@ -322,7 +326,7 @@ func decodeTold(body []byte) (*Told, error) {
 	return m, r.Done()
 }
 
-// Lists travel with their length before them, attempts of transactions as an id and a number.
+// Lists are encoded with their length first, attempts of transactions as an ID and a number.
 
 func sizeList[T any](list []T, size func(*T) int) int {
 	n := codec.SizeUvarint(uint64(len(list)))
@@ -340,7 +344,7 @@ func appendList[T any](b []byte, list []T, appendTo func(x *T, b []byte) []byte)
 	return b
 }
 
-// readList reads a list of elements of at least least bytes each; it returns nil for an empty list.
+// readList decodes a list of elements with a minimum size of least bytes. It returns nil for an empty list.
 func readList[T any](r *codec.Reader, least int, read func(r *codec.Reader) T) (list []T) {
 	if n := r.Count(least); n > 0 {
 		list = make([]T, n)

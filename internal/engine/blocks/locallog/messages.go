@@ -25,36 +25,36 @@ const (
 	KindForward
 )
 
-// Entry is an entry of a log: a transaction, or the part of a multi-home transaction that the log's region orders.
+// Entry is a log entry: a transaction, or the part of a multi-home transaction that the log's region orders.
 type Entry struct {
 	Txn *txn.Transaction
-	// Coordinator is the node that the client waits at.
+	// Coordinator is the node where the client waits.
 	Coordinator geo.NodeID
-	// Part means that the transaction has other homes, with parts of it in their logs.
+	// Part is set if the transaction has other homes, with parts in their logs.
 	Part bool
-	// LockOnly means that Txn has only an id and the accesses of this part; another part holds the rest.
+	// LockOnly is set if Txn has only an ID and the accesses of this part; another part has the whole transaction.
 	LockOnly bool
 	Placing
 
-	// notBefore is Forwarded.NotBefore of a part while its batch is being collected. It does not travel.
+	// notBefore is Forwarded.NotBefore of a part while its batch is being collected. It is not encoded.
 	notBefore time.Duration
 }
 
-// Placing is the destination of a transaction that has rows which have moved, or a row's move.
+// Placing is the routing of a transaction with rows that have moved, or the move of a row.
 type Placing struct {
-	// Attempt counts the times that the transaction was sent again.
+	// Attempt is the number of times that the transaction was sent again.
 	Attempt uint64
-	// Remaster means that this is not a transaction: its single row moves to the region To.
+	// Remaster is set if this is not a transaction but a move: its only row moves to region To.
 	Remaster bool
 	To       geo.Region
-	// Homes are the rows that have moved before, as the coordinator knew.
+	// Homes lists the rows that have moved before, as known to the coordinator.
 	Homes deterministic.Homes
 }
 
-// still reports whether nothing has moved.
+// still reports whether p is empty: a first attempt without moved rows. Messages omit it.
 func (p *Placing) still() bool { return p.Attempt == 0 && !p.Remaster && len(p.Homes) == 0 }
 
-// to returns 0 for a transaction, and for a move the row's new region plus one.
+// to returns 0 for a transaction, and 1 + the row's new region for a move.
 func (p *Placing) to() uint64 {
 	if p.Remaster {
 		return uint64(p.To) + 1
@@ -102,6 +102,7 @@ func readPlacing(r *codec.Reader) (p Placing) {
 			r.Fail(errors.New("a row that has moved 0 times"))
 		}
 	}
+	// Encoders omit an empty placing, so this input has a second encoding.
 	if r.Err() == nil && p.still() {
 		r.Fail(errors.New("a placing that says nothing"))
 	}
@@ -149,7 +150,7 @@ func (e *Entry) size() int {
 	return n + sizeLocks(e.Txn)
 }
 
-// sizeLocks, appendLocks and readLocks are the encoding of a transaction that is nothing but an id and accesses.
+// sizeLocks, appendLocks and readLocks encode a transaction that consists of an ID and accesses.
 func sizeLocks(t *txn.Transaction) int { return codec.SizeID(t.ID) + codec.SizeAccesses(t.Accesses) }
 
 func (e *Entry) appendTo(b []byte) []byte {
@@ -164,7 +165,7 @@ func appendLocks(b []byte, t *txn.Transaction) []byte {
 	return codec.AppendAccesses(codec.AppendID(b, t.ID), t.Accesses)
 }
 
-// minEntry is the minimum size of an entry in bytes, reached by an entry that only locks.
+// minEntry is the minimum size of an entry in bytes, for an entry with LockOnly.
 const minEntry = 5
 
 func readEntry(r *codec.Reader, room *deterministic.TxnArena) (e Entry, err error) {
@@ -174,6 +175,7 @@ func readEntry(r *codec.Reader, room *deterministic.TxnArena) (e Entry, err erro
 	if flags&flagPlacing != 0 {
 		e.Placing = readPlacing(r)
 	}
+	// A move locks its row only, and an entry with LockOnly is either a part or a move.
 	if flags > flagPart|flagLockOnly|flagPlacing || e.Remaster && !e.LockOnly || e.LockOnly && !e.Part && !e.Remaster {
 		r.Fail(fmt.Errorf("%d is not the kind of an entry", flags))
 	}
@@ -196,7 +198,7 @@ func readLocks(r *codec.Reader, room *deterministic.TxnArena) (*txn.Transaction,
 	return t, r.Err()
 }
 
-// Batch carries, from a sequencer to a reader of a log, the entries of a batch that concern the reader.
+// Batch carries the entries of a batch that concern a reader, from the sequencer.
 type Batch struct {
 	Log     uint64
 	Number  uint64
@@ -266,8 +268,7 @@ func decodeBatch(body []byte, procs *txn.Registry) (*Batch, error) {
 	return m, r.Done()
 }
 
-// Copy carries a batch that has a position in its log from one reader to another reader of the same entries that lacks
-// it.
+// Copy carries a batch with a position from one reader to another reader of the same group that lacks it.
 type Copy struct {
 	Sequencer geo.NodeID
 	*Batch
@@ -299,7 +300,7 @@ func decodeCopy(body []byte, procs *txn.Registry) (*Copy, error) {
 	return &Copy{sequencer, m}, nil
 }
 
-// OfLog carries a message between the members of the group of a log, of which a node may be a member of several.
+// OfLog carries a consensus message of a log's group. A node may be a member of several groups.
 type OfLog struct {
 	Log uint64
 	*consensus.Message
@@ -331,7 +332,7 @@ func decodeOfLog(body []byte) (*OfLog, error) {
 	return &OfLog{log, m}, nil
 }
 
-// ReadsSince holds the reads of a node in a copy that has restarted at the cut at place Since-1.
+// ReadsSince carries the reads of a node in a copy that restarted at the cut at place Since-1.
 type ReadsSince struct {
 	Since uint64
 	*deterministic.Reads
@@ -363,17 +364,18 @@ func decodeReadsSince(body []byte) (*ReadsSince, error) {
 	return &ReadsSince{since, m.(*deterministic.Reads)}, nil
 }
 
-// Forwarded is a transaction on its way to a home of its.
+// Forwarded is a transaction that is forwarded to one of its homes.
 type Forwarded struct {
 	Txn *txn.Transaction
-	// Part says that it has other homes, too.
+	// Part is set if the transaction has other homes, too.
 	Part bool
-	// NotBefore is the time, by the receiver's clock, at which the transaction is put into the log; 0 means immediately.
+	// NotBefore is the earliest time, by the receiver's clock, at which the transaction enters the log; 0 means
+	// immediately.
 	NotBefore time.Duration
 	Placing
 }
 
-// Forward carries transactions from the node where their clients wait to one of their homes.
+// Forward carries transactions from their coordinator to one of their homes.
 type Forward struct{ Txns []Forwarded }
 
 // Kind implements protocol.Message.
@@ -466,8 +468,7 @@ func decodeForward(body []byte, procs *txn.Registry) (*Forward, error) {
 	return m, r.Done()
 }
 
-// Decode reads the messages of this package and of the packages that it is built from. It reports whether kind is one
-// of them.
+// Decode decodes the messages of this package and of the packages that it builds on. known is false for other kinds.
 func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, known bool, err error) {
 	switch kind {
 	case KindBatch:

@@ -60,14 +60,14 @@ func sampleMessages() map[string]protocol.Message {
 	}
 }
 
-// decode is Decode with procedures.
+// decode is Decode with test procedures.
 func decode(kind uint8, body []byte) (protocol.Message, bool, error) {
 	return Decode(kind, body, protocoltest.Overwrite)
 }
 
 func TestCodec(t *testing.T) { protocoltest.Codec(t, sampleMessages(), decode) }
 
-// A message of a group keeps the number of its log and all its own fields.
+// A consensus message keeps its log number and its fields.
 func TestOfLogCodec(t *testing.T) {
 	want := &OfLog{300, &consensus.Message{Body: []byte{8, byte(raftpb.MsgApp)}, Type: raftpb.MsgApp}}
 	body := want.AppendTo(nil)
@@ -83,7 +83,7 @@ func TestOfLogCodec(t *testing.T) {
 	}
 }
 
-// Entries that no sequencer makes are refused.
+// Entries that no sequencer creates are rejected.
 func TestDecodeRefuses(t *testing.T) {
 	for name, body := range map[string][]byte{
 		"locks without a part":     {0, 1, 1, 2, 0, 1, 1, 0},

@@ -1,10 +1,10 @@
-// Package locallog is the common part of databases with homes (Ren et al., SLOG, VLDB 2019; Nguyen et al., Detock,
-// SIGMOD 2023). Every row has a home region. Every region keeps a copy of all rows and one log, its local log, which
+// Package locallog is shared by engines whose rows have homes (Ren et al., SLOG, VLDB 2019; Nguyen et al., Detock,
+// SIGMOD 2023). Every row has a home region. Every region keeps a copy of all rows and a log, its local log, which
 // orders the accesses to the rows with that home. All logs reach all regions, and every copy executes all transactions
 // in an order that agrees with all logs.
 //
-// A transaction with a single home is forwarded there and is one entry of that log. A transaction with several homes
-// becomes a part in each of their logs; the engine that embeds a Node decides how. Homes may move (remaster.go).
+// A single-home transaction is forwarded to its home and is one entry of that log. A multi-home transaction becomes a
+// part in each home's log; the engine that embeds a Node decides how. Rows can change their home (remaster.go).
 package locallog
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Timer kinds below EngineTimers are the package's.
+// Timer kinds below EngineTimers belong to the package.
 const (
-	localTimers   = 1 // to 3: of the region's own log
+	localTimers   = 1 // to 3: of the region's local log
 	forwardTimer  = 4
 	remasterTimer = 5
 	reconTimer    = 6
@@ -30,7 +30,7 @@ const (
 	EngineTimers  = 8
 	// replicatedTimers to replicatedTimers+6 are the timers of all replicated logs.
 	replicatedTimers = 100
-	// pieceTimer and againTimer are the timers for rows that are sent to restarting copies.
+	// pieceTimer and againTimer are the timers of state transfers to restarting copies.
 	pieceTimer = 120
 	againTimer = 121
 )
@@ -39,45 +39,45 @@ const (
 type Config struct {
 	protocol.Config
 	// Batch is the time for which a sequencer collects a batch for its region's log. Forward is the time for which a node
-	// collects transactions for another region. Both start at the first transaction.
+	// collects transactions for another node. Both start with the first transaction.
 	Batch, Forward time.Duration
-	// LockOnly makes parts small: of a transaction's parts at a partition, only the part in the log of the lowest region
-	// holds the transaction. The others just name their keys.
+	// LockOnly makes parts small: among a transaction's parts at a partition, only the part in the log of the lowest
+	// region contains the transaction. The others name only their keys.
 	LockOnly bool
-	// Reorderable is deterministic.Config's.
+	// Reorderable is the field of deterministic.Config.
 	Reorderable bool
-	// MergeOnArrival selects a faulty variant, for tests. A copy orders a multi-home transaction in all its homes when the
-	// part that holds the transaction arrives, regardless of the other homes' logs.
+	// MergeOnArrival selects a faulty variant, for tests: a copy orders a multi-home transaction in all its homes when
+	// the part with the transaction arrives, regardless of the other homes' logs.
 	MergeOnArrival bool
-	// HomeOnly keeps rows in their home regions only: a region reads only its own log, and the participants of a
-	// multi-home transaction are in all its homes.
+	// HomeOnly stores rows only in their home regions. A region then reads only its own log, and a multi-home transaction
+	// has participants in all its homes.
 	HomeOnly bool
-	// Remaster is the number of consecutive transactions from one other region after which a row's home moves there. 0
-	// disables moves.
+	// Remaster is the number of consecutive transactions from another region after which a row's home moves to that
+	// region. 0 disables moves.
 	Remaster int64
-	// AskMasters means that a node knows the homes of its own partition's rows only, and asks for others (masters.go).
+	// AskMasters is set if a node knows the homes of its partition's rows only, and asks for others (masters.go).
 	AskMasters bool
-	// Orders lists the regions that lead the multi-home orders of nodes with replicated logs. OrderBatch is the time for
-	// which a coordinator collects a batch for an order.
+	// Orders lists the first leaders' regions of the multi-home orders, for nodes with replicated logs. OrderBatch is the
+	// time for which a coordinator collects a batch for an order.
 	Orders     []geo.Region
 	OrderBatch time.Duration
-	// These select faulty variants, for tests. TakesWhatIsHere: a reader takes the part of a multi-home order that it has
-	// read, regardless of the home log. SilentLeader: a new leader of a home log has it take no order before that order
-	// continues. Unfetched: a reader does not request data that was lost with its sequencer.
+	// Faulty variants, for tests. TakesWhatIsHere: a reader takes all of a multi-home order that it has read, regardless
+	// of the home log. SilentLeader: a new leader of a home log does not include an order before that order grows.
+	// Unfetched: a reader does not request data that was lost with its sequencer.
 	TakesWhatIsHere, SilentLeader, Unfetched bool
-	// Rejoins means that new incarnations can replace lost nodes: see rejoin.go. Reset, if not nil, is called when the
-	// executor has discarded its state. Again handles messages that arrived too early before that.
+	// Rejoins is set if new incarnations can replace lost nodes: see rejoin.go. Reset, if not nil, is called when the
+	// executor has discarded its state. Again handles messages that arrived before that and had to wait.
 	Rejoins bool
 	Reset   func()
 	Again   func(from geo.NodeID, m protocol.Message)
-	// MultiHome takes a transaction of this node's clients that has several homes, or a remastering.
+	// MultiHome handles a multi-home transaction of this node's clients, or a remastering.
 	MultiHome func(e Entry)
-	// Arrive takes a forwarded part of a multi-home transaction.
+	// Arrive handles a forwarded part of a multi-home transaction.
 	Arrive func(coordinator geo.NodeID, f Forwarded)
 }
 
-// Node is a node: a coordinator of its clients' transactions, a sequencer of its region's log, a reader of all logs and
-// one partition of a copy.
+// Node is a coordinator of its clients' transactions, a sequencer of its region's log, a reader of the logs, and a
+// partition of a copy.
 type Node struct {
 	c         Config
 	Self      geo.NodeID
@@ -90,21 +90,21 @@ type Node struct {
 	// Logs holds the local logs, by region, followed by the logs that the engine adds.
 	Logs []*Log
 
-	// orders are the multi-home orders, with replicated logs.
+	// orders holds the multi-home orders; empty without replicated logs.
 	orders     []*order
 	replicated bool
-	// rejoin is nil if no lost node can be replaced.
+	// rejoin is nil if lost nodes cannot be replaced.
 	rejoin *rejoining
 
-	// outbox[n] are the transactions being collected for node n.
+	// outbox[n] holds the transactions being collected for node n.
 	outbox map[geo.NodeID][]Forwarded
 
-	// remasterer is nil if homes don't move.
+	// remasterer is nil if homes do not move.
 	remasterer *remasterer
 	// lookups is nil if every node knows all homes.
 	lookups *lookups
 	recon   *reconnaissance.Reconnaissance
-	// attempts are this node's clients' transactions that may have to be sent again.
+	// attempts holds the transactions of this node's clients that may have to be sent again.
 	attempts map[txn.ID]*attempt
 
 	unanswered                     int
@@ -146,10 +146,11 @@ func New(c Config) *Node {
 			Number: uint64(r), Members: []geo.NodeID{First(t, home)}, Interval: c.Batch, Timers: localTimers,
 			Readers: holders, Group: t.PartitionOf(c.Self),
 			Groups: func(e *Entry, groups []int) []int {
-				if e.Remaster { // every group must know
+				if e.Remaster { // every partition must read the move
 					return everyPartition(t, groups)
 				}
 				for i := range e.Txn.Accesses {
+					// A part concerns only the keys with this home; the logs of the other homes order the remaining keys.
 					if !e.Part || n.HomeOf(e, i) == home {
 						groups = append(groups, n.Placement.Partition(e.Txn.Accesses[i].Key))
 					}
@@ -180,7 +181,7 @@ func New(c Config) *Node {
 				lc.Sent = func(batch uint64, entries []Entry) { n.rejoin.sent(uint64(r), batch, entries) }
 			}
 		}
-		if c.LockOnly && !c.HomeOnly { // else each participant gets one part
+		if c.LockOnly && !c.HomeOnly { // with HomeOnly, a participant receives a single part
 			lc.Shape = func(e Entry, q int) Entry { return n.lockOnly(e, q, home) }
 		}
 		n.Logs = append(n.Logs, NewLog(c.Config, lc))
@@ -194,8 +195,8 @@ func New(c Config) *Node {
 	return n
 }
 
-// First returns the first node of a region. It stores the order of the region's log and puts the parts of multi-home
-// transactions into it: they arrive in one stream, so that a single node decides on their order.
+// First returns the first node of a region. It stores the order of the region's log, and puts the parts of multi-home
+// transactions into it, so that a single node decides their order.
 func First(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
 
 // RoleLeader is the role of a node that leads a region's log.
@@ -211,17 +212,17 @@ func (n *Node) Roles() []string {
 	return nil
 }
 
-// Own returns the log of the node's region.
+// Own returns the local log of the node's region.
 func (n *Node) Own() *Log { return n.Logs[n.Region] }
 
-// HomeOf returns the region to which an entry was sent for its access i.
+// HomeOf returns the region to which access i of an entry was sent.
 func (n *Node) HomeOf(e *Entry, i int) geo.Region {
 	home, _ := e.Homes.Of(n.Placement, e.Txn.Accesses, i)
 	return home
 }
 
-// Homes appends the regions to which an entry was sent, in the order of its keys: the homes of the keys, and the region
-// to which a remastering moves its key.
+// Homes appends the regions to which an entry was sent: the homes of its keys in order, each once. For a remastering,
+// these are the old home and the new home.
 func (n *Node) Homes(e *Entry, homes []geo.Region) []geo.Region {
 	if e.Remaster {
 		return append(homes, n.HomeOf(e, 0), e.To)
@@ -239,18 +240,19 @@ next:
 	return homes
 }
 
-// Start begins the node's work.
+// Start starts the node's logs.
 func (n *Node) Start() {
 	for _, l := range n.Logs {
 		l.Order.Start()
 	}
 }
 
-// Submit handles a transaction of this node's clients. A single-home transaction goes to the node of its home that has
-// the same position in its region as this node.
+// Submit handles a transaction of this node's clients. A single-home transaction goes to the node in its home region
+// with the same partition and replica number as this node.
 func (n *Node) Submit(t *txn.Transaction) {
 	n.unanswered++
 	n.transactions++
+	// A new incarnation without rows does not know which rows have moved, so it cannot route.
 	if j := n.rejoin; j != nil && j.held {
 		n.Env.Mark(submittedEarly)
 		j.submitted = append(j.submitted, t)
@@ -267,19 +269,21 @@ func (n *Node) submit(t *txn.Transaction) {
 	}
 }
 
-// attempt is a transaction and how often it was sent again.
+// attempt is a transaction and the number of its current attempt.
 type attempt struct {
 	t      *txn.Transaction
 	number uint64
 }
 
-// send sends a transaction to its home or homes, for the first time or again. The locations of its rows are known.
+// send sends a transaction with a known footprint to its home or homes, for the first time or again.
 func (n *Node) send(t *txn.Transaction) {
 	a := n.attempts[t.ID]
 	switch {
 	case a != nil:
+		// A stale footprint was found again, so the new transaction replaces the old.
 		a.t = t
 		a.number++
+	// Only a found footprint can be stale, and only moved rows can refuse a transaction. Others are never sent again.
 	case t.Found || n.remasterer != nil:
 		a = &attempt{t: t}
 		n.attempts[t.ID] = a
@@ -290,7 +294,7 @@ func (n *Node) send(t *txn.Transaction) {
 	n.route(t, a.number)
 }
 
-// route sends a transaction to its home or homes, once these are known.
+// route sends a transaction to its home or homes, after lookups have found them if necessary.
 func (n *Node) route(t *txn.Transaction, attempt uint64) {
 	if n.lookups != nil && n.lookups.begin(t, attempt) {
 		return
@@ -302,7 +306,7 @@ func (n *Node) route(t *txn.Transaction, attempt uint64) {
 	n.dispatch(t, attempt, homes)
 }
 
-// dispatch sends a transaction to its home or homes, some of which may have moved.
+// dispatch sends a transaction to its home or homes; homes lists the rows that have moved.
 func (n *Node) dispatch(t *txn.Transaction, attempt uint64, homes deterministic.Homes) {
 	e := Entry{Txn: t, Coordinator: n.Self, Placing: Placing{Attempt: attempt, Homes: homes}}
 	home := n.HomeOf(&e, 0)
@@ -312,6 +316,8 @@ func (n *Node) dispatch(t *txn.Transaction, attempt uint64, homes deterministic.
 			return
 		}
 	}
+	// With replicated logs, every coordinator is a sequencer of every log: a forwarded transaction could be lost with a
+	// node.
 	if home == n.Region || n.replicated {
 		n.Logs[home].Add(e)
 		return
@@ -320,7 +326,7 @@ func (n *Node) dispatch(t *txn.Transaction, attempt uint64, homes deterministic.
 	n.Forward(n.Topology.Node(home, n.Topology.PartitionOf(n.Self), n.Topology.ReplicaOf(n.Self)), Forwarded{Txn: t, Placing: e.Placing})
 }
 
-// Forward sends a transaction to another node, along with others.
+// Forward sends a transaction to another node, in a message shared with others.
 func (n *Node) Forward(to geo.NodeID, f Forwarded) {
 	n.forwarded++
 	n.outbox[to] = append(n.outbox[to], f)
@@ -341,14 +347,15 @@ func (n *Node) sendForward(to geo.NodeID) {
 	}
 }
 
-// AddPart puts the part of a multi-home transaction, or of a remastering, into the region's log. Parts of one batch
-// that have a time (see Forwarded.NotBefore) are logged in time order, as if none had arrived late.
+// AddPart adds the part of a multi-home transaction, or of a remastering, to the region's log. Parts of one batch with
+// a time (see Forwarded.NotBefore) are logged in time order, even if they arrived in another order.
 func (n *Node) AddPart(t *txn.Transaction, coordinator geo.NodeID, p Placing, notBefore time.Duration) {
 	n.parts++
 	n.Own().Add(Entry{Txn: t, Coordinator: coordinator, Part: true, LockOnly: p.Remaster, Placing: p, notBefore: notBefore})
 }
 
-// lockOnly strips a part in home's log for partition q, unless it is the part that holds the transaction.
+// lockOnly reduces a part in home's log for partition q to its locks, unless it is the part that contains the
+// transaction.
 func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 	if !e.Part || e.Remaster {
 		return e
@@ -364,6 +371,7 @@ func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 			}
 		}
 	}
+	// All copies must choose the same part, so the lowest home region decides.
 	if lowest == home {
 		return e
 	}
@@ -377,6 +385,7 @@ func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 			continue
 		}
 		if count > 0 {
+			// The index of an access changes when other accesses are removed.
 			homes = append(homes, deterministic.Moved{Access: uint32(len(locks.Accesses)), Home: h, Count: count})
 		}
 		locks.Accesses = append(locks.Accesses, a)
@@ -385,7 +394,7 @@ func (n *Node) lockOnly(e Entry, q int, home geo.Region) Entry {
 	return e
 }
 
-// read hands an entry of home's log to the executor.
+// read handles an entry of home's log.
 func (n *Node) read(home geo.Region, e *Entry) {
 	if e.Remaster {
 		if n.remasterer != nil {
@@ -393,6 +402,7 @@ func (n *Node) read(home geo.Region, e *Entry) {
 		}
 		return
 	}
+	// Only the home counts the accesses to its rows, so that one region alone decides on a move.
 	if n.remasterer != nil && home == n.Region {
 		n.remasterer.visit(e)
 	}
@@ -407,11 +417,11 @@ func (n *Node) read(home geo.Region, e *Entry) {
 	}
 }
 
-// Receive handles a message. It reports whether the message was one of this package's.
+// Receive handles a message and reports whether it belongs to this package.
 func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *Batch:
-		if m.Log < uint64(len(n.Logs)) { // or it is corrupt
+		if m.Log < uint64(len(n.Logs)) { // else the message is corrupt
 			n.Logs[m.Log].Receive(from, m)
 		}
 	case *Forward:
@@ -450,16 +460,17 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 	case *OfLog:
 		n.order(m.Log, from, m.Message)
 	case *consensus.Message:
-		// Local logs have one member each, so a message of a group is for the engine's log, which is the last log.
+		// Local logs have a single member here, so a consensus message is for the engine's log, which is the last.
 		n.order(uint64(len(n.Logs)-1), from, m)
 	case *Ask:
+		// Before it has rows, a new incarnation does not know the moves, so its answers would be outdated.
 		if j := n.rejoin; j != nil && j.held {
 			j.asks = append(j.asks, heldAsk{from, m})
 		} else {
 			n.tell(from, m)
 		}
 	case *Told:
-		if n.lookups != nil { // or it is corrupt
+		if n.lookups != nil { // else the message is corrupt
 			n.lookups.told(from, m)
 		}
 	case *deterministic.Reads:
@@ -480,16 +491,17 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 	return true
 }
 
-// readLog returns a log that this node reads, or nil.
+// readLog returns log number if this node reads it, else nil.
 func (n *Node) readLog(number uint64) *Log {
-	if number < uint64(len(n.Logs)) && n.Logs[number].reader != nil { // or it is corrupt
+	if number < uint64(len(n.Logs)) && n.Logs[number].reader != nil { // else the message is corrupt
 		return n.Logs[number]
 	}
 	return nil
 }
 
-// Flush sends the messages that the step has collected. An engine calls it at the end of each step.
+// Flush sends the messages collected in the current step. An engine calls it at the end of each step.
 func (n *Node) Flush() {
+	// First, because a cut may discard the executor's outgoing reads or produce further reads.
 	if n.rejoin != nil {
 		n.rejoin.flush()
 	}
@@ -497,7 +509,7 @@ func (n *Node) Flush() {
 	n.recon.Flush()
 }
 
-// order hands a message on to the order of a log, unless it is corrupt.
+// order passes a message to the order of a log, unless its log number is corrupt.
 func (n *Node) order(log uint64, from geo.NodeID, m protocol.Message) {
 	if log < uint64(len(n.Logs)) {
 		n.Logs[log].Order.Receive(from, m)
@@ -528,8 +540,9 @@ func (n *Node) Fire(t protocol.Timer) {
 	}
 }
 
-// answer takes the outcome of a transaction. One that has to be sent again is no outcome for its client.
+// answer handles the outcome of a transaction. If the transaction must be sent again, its client gets no outcome yet.
 func (n *Node) answer(o txn.Outcome) {
+	// The client has already received an unknown outcome, when the copy restarted.
 	if n.rejoin != nil && !n.rejoin.closed(o.ID) {
 		n.Env.Mark(answeredLate)
 		return
@@ -545,14 +558,14 @@ func (n *Node) answer(o txn.Outcome) {
 	n.reply(o)
 }
 
-// reply sends a client its transaction's outcome.
+// reply sends a client the outcome of its transaction.
 func (n *Node) reply(o txn.Outcome) {
 	n.unanswered--
 	n.Env.Reply(o)
 }
 
-// Pending is the number of this node's clients' transactions without an answer and of others' that are known here and
-// not finished.
+// Pending returns the number of unanswered transactions of this node's clients, plus the known unfinished transactions
+// of other nodes' clients.
 func (n *Node) Pending() int {
 	p := n.unanswered + n.Executor.Foreign()
 	for _, l := range n.Logs {
@@ -567,7 +580,7 @@ func (n *Node) Pending() int {
 	return p
 }
 
-// Readings appends the readings that Figures declares, and master_lookups where homes are looked up.
+// Readings appends the values of Figures to dst. It includes master_lookups only if nodes look up homes.
 func (n *Node) Readings(dst []protocol.Reading) []protocol.Reading {
 	var batches int64
 	for _, l := range n.Logs {

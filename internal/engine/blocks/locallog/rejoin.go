@@ -13,47 +13,48 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// New incarnations, with replicated logs that wait for copies of their batches. The pending messages between the
-// partitions of a copy are lost with a node. So its whole copy restarts with the rows of another copy
-// (deterministic.Resets). With one log it restarts at a position of the log. Here it needs a position in every log,
-// such that no transaction has parts both before and after it: a consistent cut, which the logs produce by themselves.
+// New incarnations, with replicated logs that wait for copies of their batches. If a node is lost, pending messages
+// between the partitions of its copy are lost with it. So its whole copy restarts with the rows of another copy
+// (deterministic.Resets). An engine with one log restarts at a position of that log. Here the copy needs a position in
+// every log such that no transaction has parts both before and after: a consistent cut, which the logs produce
+// themselves.
 //
-//   - A new incarnation has its mark (package batchlog) put into every home log first, and then into every multi-home order. The nth marks of all orders
-//     belong together, whosever they are.
+//   - A new incarnation first puts its mark (package batchlog) into every home log, and then into every multi-home
+//     order. The nth marks of all orders belong together, regardless of their nodes.
 //   - A home log reaches the cut where it first takes any order beyond that order's mark. Before that entry, it takes
-//     all orders up to their marks. That is the same position for all readers of the log.
+//     all orders up to their marks. All readers of the log do this at the same position.
 //
-// So the multi-home transactions before the cut are those that the orders have before the marks, in all home logs
-// alike. No transaction before the cut waits for one after it. It does not wait in the queue of a row, which has the
-// requests of one home in log order. It does not wait for a row to arrive either, since a transaction that relies on a
-// move is after both parts of the move. All nodes stop at the cut until all logs have reached it. The donors also stop
-// until their unfinished transactions are over, and the restarting copy until it has rows.
+// So the multi-home transactions before the cut are those before the marks in the orders, in all home logs alike. No
+// transaction before the cut waits for a later one in the queue of a row, because that queue has the requests of one
+// home in log order. Nor does it wait for a row to arrive, because a transaction that relies on a move is after both
+// parts of the move. All nodes stop at the cut until all logs have reached it. The donors also stop until their
+// unfinished transactions have finished, and the restarting copy until it has rows.
 //
-// Transactions are named by their ids, so the reads for a transaction do not show on which side of a cut it is. The
-// sender therefore includes the cut since which its copy has the rows that it reads.
+// Transactions are identified by their IDs, so the reads for a transaction do not show on which side of a cut it is.
+// The sender therefore includes the cut at which its copy got the rows that it reads.
 
-// rejoining is a node's part in that.
+// rejoining is a node's part of this protocol.
 type rejoining struct {
 	n      *Node
 	resets *deterministic.Resets
 
-	// since is the place of the cut at which this node's copy last restarted, plus one; 0 if it never did. early holds
+	// since is 1 + the place of the cut at which this node's copy last restarted, or 0 if it never did. early holds
 	// messages from nodes that have restarted at a later cut.
 	since uint64
 	early []earlyMessage
 
-	// passing[x] means that order x may pass the mark that it has reached. settled lists the nodes with marks of this cut
-	// that need nothing more here.
+	// passing[x] is set if order x may pass the mark that it has reached. settled lists the nodes whose marks of this cut
+	// need no further work here.
 	passing []bool
 	settled []geo.NodeID
 	// stood holds the positions of this node's logs at the last cut that it reached; last is the place of that cut.
 	stood []uint64
 	last  uint64
 
-	// open are this node's clients' transactions that are in a batch for a log.
+	// open holds the transactions of this node's clients that are in a batch for a log.
 	open map[txn.ID]openIn
-	// lacking means that this is a new incarnation without rows, and marking that its marks in home logs have been read.
-	// held means that it has not started its work: transactions and questions wait for the homes of rows.
+	// lacking is set in a new incarnation without rows, and marking once its marks in all home logs have been read. held
+	// is set until it starts its work: transactions and questions wait until the homes of rows are known.
 	lacking   bool
 	marking   bool
 	held      bool
@@ -71,14 +72,14 @@ type heldAsk struct {
 	m    *Ask
 }
 
-// openIn is the batch that a transaction is in.
+// openIn identifies the batch that contains a transaction.
 type openIn struct{ log, batch uint64 }
 
-// unsent is the batch number of transactions from a void batch that are being collected for another batch.
+// unsent is the batch number of transactions from a void batch that are collected for another batch.
 const unsent = math.MaxUint64
 
-// Replaces is an engine's Replaces. It returns all nodes if every log has enough members to continue without one, and
-// no batch with a position is lost with a node.
+// Replaces is an engine's Replaces. It returns all nodes if every log has enough members to continue without one of
+// them, and no batch with a position is lost with a node. Otherwise it returns nil.
 func Replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	if !Replicated(p) || batchlog.Copies(p) < 2 || p.Word(HomeLogsParameter.Name) == logsLocal && t.Partitions*t.Replicas < 3 {
 		return nil
@@ -94,7 +95,7 @@ func newRejoining(n *Node) *rejoining {
 	j.resets = deterministic.NewResets(deterministic.ResetConfig{
 		Config: n.c.Config, Layout: n.layout, Executor: n.Executor, PieceTimer: pieceTimer, AgainTimer: againTimer,
 		Passed: j.passed, Append: j.append, Ready: j.ready, Begin: j.begin, Forget: j.forget,
-		Advance: func() {}, // every step ends with a look at the cut
+		Advance: func() {}, // flush checks the cut at the end of every step
 	})
 	if j.held {
 		n.recon.Pause()
@@ -102,8 +103,8 @@ func newRejoining(n *Node) *rejoining {
 	return j
 }
 
-// passed returns the last incarnation of a node m whose marks this node has read in all logs. For this node itself, it
-// returns 0 until the node has also read all that went to its predecessor.
+// passed returns the last incarnation of node m whose marks this node has read in all logs. For this node itself, it
+// returns 0 until the node has read all batches that went to its predecessor.
 func (j *rejoining) passed(m geo.NodeID) uint32 {
 	least := uint32(math.MaxUint32)
 	for _, l := range j.n.Logs {
@@ -115,7 +116,7 @@ func (j *rejoining) passed(m geo.NodeID) uint32 {
 	return least
 }
 
-// atMark reports whether the reader of a log is at a mark, and returns the mark's node and incarnation.
+// atMark reports whether the next entry of a log is a mark, and returns the mark's node and incarnation.
 func (l *Log) atMark() (m geo.NodeID, incarnation uint32, ok bool) {
 	o, known := l.Order.Next()
 	if !known {
@@ -124,11 +125,13 @@ func (l *Log) atMark() (m geo.NodeID, incarnation uint32, ok bool) {
 	return o.Mark()
 }
 
-// mayMark reports whether the marks of this incarnation may be put into the orders: those in all home logs have been
-// read.
+// mayMark reports whether this incarnation may put its marks into the orders: it has reached its marks in all home
+// logs.
 func (j *rejoining) mayMark() bool {
 	for h := range j.n.Topology.Regions {
 		if l := j.n.Logs[h]; !l.Order.Entered() {
+			// The reader stops at its mark until the node has rows, so the log may have reached the mark without having
+			// passed it.
 			if m, incarnation, ok := l.atMark(); !ok || m != j.n.Self || incarnation != j.n.c.Incarnation {
 				return false
 			}
@@ -137,21 +140,23 @@ func (j *rejoining) mayMark() bool {
 	return true
 }
 
-// homeMark takes a mark in a home log. A new incarnation reads no further until it has rows.
+// homeMark handles a mark in a home log. A new incarnation stays at its own mark until it has rows.
 func (j *rejoining) homeMark(m geo.NodeID, _ uint32) bool {
 	return m != j.n.Self || !j.lacking
 }
 
-// orderMark takes a mark in an order.
+// orderMark handles a mark in order x. It returns true once for each cut, when all logs have reached the cut.
 func (j *rejoining) orderMark(x int) bool {
 	passing := j.passing[x]
 	j.passing[x] = false
 	return passing
 }
 
-// place returns the name of the cut that all orders have reached, if they have: later cuts have higher places.
+// place returns the place of the cut that all orders have reached: the sum of their positions, so that later cuts have
+// higher places. ok is false if an order has not reached a mark.
 func (j *rejoining) place() (place uint64, ok bool) {
 	for _, o := range j.n.orders {
+		// A new incarnation without rows takes part only in the cut of its own marks: it cannot act as a donor.
 		if m, _, ok := o.log.atMark(); !ok || j.lacking && m != j.n.Self {
 			return 0, false
 		}
@@ -168,6 +173,7 @@ func (j *rejoining) homesStand() bool {
 			return false
 		}
 		x, ok := o.Stream()
+		// The home log is at the cut if its next entry takes an order beyond the mark at which that order stands.
 		if !ok || x >= len(j.n.orders) || o.Batch.Number <= j.n.orders[x].log.Order.Position() {
 			return false
 		}
@@ -175,7 +181,7 @@ func (j *rejoining) homesStand() bool {
 	return true
 }
 
-// cut performs the work that is due at a cut, and reports whether this node has moved to another position in its logs.
+// cut performs the work at a cut, and reports whether this node has moved to another position in its logs.
 func (j *rejoining) cut() (moved bool) {
 	n := j.n
 	place, ok := j.place()
@@ -188,6 +194,8 @@ func (j *rejoining) cut() (moved bool) {
 		}
 		for h := range n.Topology.Regions {
 			for x, o := range n.orders {
+				// A home log may not have taken every order up to its mark yet. Doing it here gives all readers the same state
+				// at the cut.
 				n.takeUpTo(geo.Region(h), x, o.log.Order.Position())
 			}
 		}
@@ -205,6 +213,7 @@ func (j *rejoining) cut() (moved bool) {
 			n.Env.Mark(marksCross)
 		}
 		if !j.resets.Mark(m, incarnation, place) {
+			// Mark may have moved this node to the cut of a donor; the marks of the old cut then no longer matter.
 			now, _ := j.place()
 			if moved = now != place; moved {
 				j.settled = j.settled[:0]
@@ -214,6 +223,7 @@ func (j *rejoining) cut() (moved bool) {
 		j.settled = append(j.settled, m)
 	}
 	j.settled = j.settled[:0]
+	// Every mark of the cut is settled, so all orders continue, and with them the home logs that wait.
 	for x := range n.orders {
 		j.passing[x] = true
 	}
@@ -224,7 +234,7 @@ func (j *rejoining) cut() (moved bool) {
 	return true
 }
 
-// flush ends a step.
+// flush performs the rejoin work at the end of a step.
 func (j *rejoining) flush() {
 	if j.lacking && !j.marking && j.mayMark() {
 		j.marking = true
@@ -232,6 +242,7 @@ func (j *rejoining) flush() {
 			o.log.Order.Enter()
 		}
 	}
+	// Several cuts may have been reached in one step.
 	for j.cut() {
 	}
 	if j.held && !j.resets.Lacking() {
@@ -240,7 +251,7 @@ func (j *rejoining) flush() {
 	j.resets.Flush()
 }
 
-// resume begins the work of a new incarnation, which has rows.
+// resume starts the work of a new incarnation once it has rows.
 func (j *rejoining) resume() {
 	j.held = false
 	submitted, asks := j.submitted, j.asks
@@ -254,7 +265,7 @@ func (j *rejoining) resume() {
 	}
 }
 
-// append appends a donor's state at a cut, except its rows.
+// append appends a donor's state at a cut to b, without its rows.
 func (j *rejoining) append(b []byte) []byte {
 	n := j.n
 	for _, l := range n.Logs {
@@ -271,9 +282,10 @@ func (j *rejoining) append(b []byte) []byte {
 	return b
 }
 
-// ready reports whether this node knows its logs up to a cut, and none of them beyond that.
+// ready reports whether this node knows all its logs up to a cut, and has read none of them beyond the cut.
 func (j *rejoining) ready(_ uint64, r codec.Reader) bool {
 	for _, l := range j.n.Logs {
+		// Known must exceed the position, because the node waits at the mark that has that position.
 		if position := r.Uvarint(); l.Order.Position() > position || l.Order.Known() <= position {
 			return false
 		}
@@ -281,7 +293,7 @@ func (j *rejoining) ready(_ uint64, r codec.Reader) bool {
 	return true
 }
 
-// begin moves this node to a cut, with the state of a donor there.
+// begin moves this node to a cut, with a donor's state.
 func (j *rejoining) begin(_ uint64, r *codec.Reader) {
 	n := j.n
 	j.lacking = false
@@ -297,6 +309,7 @@ func (j *rejoining) begin(_ uint64, r *codec.Reader) {
 		l.reader.SkipTo(positions[i], done)
 	}
 	for _, o := range n.orders {
+		// All entries before the cut are part of the donor's rows; no home log takes them here.
 		o.first, o.entries, o.foreign = o.first+len(o.entries), nil, 0
 		for h := range o.taken {
 			o.taken[h], o.upto[h] = o.first, o.log.Order.Position()
@@ -304,6 +317,7 @@ func (j *rejoining) begin(_ uint64, r *codec.Reader) {
 	}
 	if m := n.remasterer; m != nil {
 		m.rows, m.known = readResidences(r), readResidences(r)
+		// No move is half-read at a cut, and no request waits for a move there.
 		m.halves, m.later = map[txn.ID]half{}, map[txn.Key][]laterRequest{}
 	}
 }
@@ -314,6 +328,8 @@ func (j *rejoining) forget(place uint64) {
 	j.since = place + 1
 	var lost []txn.ID
 	for id, in := range j.open {
+		// The batch was settled before the cut, so this copy will never execute the transaction. Later batches are
+		// unaffected.
 		if in.batch <= n.Logs[in.log].reader.Done(n.Self) {
 			lost = append(lost, id)
 		}
@@ -336,8 +352,8 @@ func (j *rejoining) forget(place uint64) {
 	}
 }
 
-// Since returns the cut since which this node's copy has its rows, or 0 if there is none. The nodes of a copy include
-// it in their messages about executions.
+// Since returns 1 + the place of the cut at which this node's copy got its rows, or 0 if it never restarted. The nodes
+// of a copy include it in their messages about executions.
 func (n *Node) Since() uint64 {
 	if n.rejoin == nil {
 		return 0
@@ -345,17 +361,18 @@ func (n *Node) Since() uint64 {
 	return n.rejoin.since
 }
 
-// Timely reports whether a message from another node of the copy is of the same cut as this node's rows. A message of a
+// Timely reports whether a message from another node of the copy belongs to the cut of this node's rows. A message of a
 // later cut is delivered again when this node has reached that cut (Config.Again).
 func (n *Node) Timely(from geo.NodeID, since uint64, m protocol.Message) bool {
 	j := n.rejoin
 	switch {
 	case j == nil:
-		return since == 0 // or it is corrupt
+		return since == 0 // otherwise the message is corrupt
 	case since > j.since:
 		n.Env.Mark(toldAhead)
 		j.early = append(j.early, earlyMessage{from, m})
 		return false
+	// Reads from before the cut belong to executions that this node has discarded.
 	case since < j.since || j.lacking && since == 0:
 		n.Env.Mark(toldBehind)
 		return false
@@ -363,7 +380,7 @@ func (n *Node) Timely(from geo.NodeID, since uint64, m protocol.Message) bool {
 	return true
 }
 
-// sent notes the batch that transactions of this node's clients are in.
+// sent records the batch that contains transactions of this node's clients.
 func (j *rejoining) sent(log, batch uint64, entries []Entry) {
 	for i := range entries {
 		if e := &entries[i]; !e.Remaster && e.Coordinator == j.n.Self {
@@ -372,14 +389,14 @@ func (j *rejoining) sent(log, batch uint64, entries []Entry) {
 	}
 }
 
-// closed records that a transaction has an outcome. It reports false if the outcome has arrived too late.
+// closed records that a transaction has an outcome. It returns false if the outcome arrived too late.
 func (j *rejoining) closed(id txn.ID) bool {
 	_, open := j.open[id]
 	delete(j.open, id)
 	return open
 }
 
-// resetEnv is the environment of a node's executor when its copy may restart.
+// resetEnv is the environment of an executor whose copy may restart. It adds the cut to reads.
 type resetEnv struct {
 	protocol.Env
 	n *Node
@@ -393,8 +410,8 @@ func (e *resetEnv) Send(to geo.NodeID, m protocol.Message) {
 	e.Env.Send(to, m)
 }
 
-// sendAgain sends a new incarnation its part of the batches of this node that have no place: its predecessor may have
-// had them.
+// sendAgain sends a new incarnation its part of this node's batches without a position, because they may have gone to
+// its predecessor.
 func (l *Log) sendAgain(to geo.NodeID) {
 	g := slices.IndexFunc(l.c.Readers, func(nodes []geo.NodeID) bool { return slices.Contains(nodes, to) })
 	l.sent.Each(func(b sentBatch) {

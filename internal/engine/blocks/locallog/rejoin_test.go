@@ -21,7 +21,7 @@ import (
 )
 
 // stage is a node of a database of three regions with two partitions each. It has home logs 0 to 2 and two orders, logs
-// 3 and 4, led from regions 0 and 1. The test sends the leaders' messages itself.
+// 3 and 4, led from regions 0 and 1. The test itself sends the leaders' messages.
 type stage struct {
 	*Node
 	rows    *store.Hash
@@ -59,14 +59,14 @@ func newStage(self geo.NodeID, incarnation uint32) *stage {
 	return s
 }
 
-// order has the leader of a log send its next entries.
+// order delivers the next entries of a log from its leader.
 func (s *stage) order(log uint64, entries ...batchlog.Ordered) {
 	s.Receive(s.Logs[log].c.Members[0], &batchlog.Positions{Log: log, Term: 2, First: s.known[log], Entries: entries})
 	s.known[log] += uint64(len(entries))
 	s.Flush()
 }
 
-// data brings a batch of node 0 for a log.
+// data delivers a batch of node 0 for a log.
 func (s *stage) data(log, number uint64, t *txn.Transaction, part bool) {
 	s.Receive(0, newBatch(log, number, []Entry{{Txn: t, Part: part}}))
 	s.Flush()
@@ -80,7 +80,7 @@ func batch(n geo.NodeID, number uint64) batchlog.Ordered {
 	return batchlog.Ordered{Batch: batchlog.BatchID{Sequencer: n, Number: number}, Readers: 3}
 }
 
-// takes says that a home log takes an order up to a position.
+// takes returns the entry by which a home log takes an order up to a position.
 func takes(order int, upto uint64) batchlog.Ordered {
 	return batchlog.Ordered{Batch: batchlog.BatchID{Sequencer: geo.NodeID(1<<16 - 1 - order), Number: upto}, Readers: 1}
 }
@@ -105,7 +105,7 @@ func (s *stage) is(t *testing.T, what, positions string) {
 	}
 }
 
-// marks has the home logs hold a node's mark.
+// marks appends a node's mark to all home logs.
 func (s *stage) marks(n geo.NodeID) {
 	for h := range uint64(3) {
 		s.order(h, mark(n))
@@ -113,8 +113,8 @@ func (s *stage) marks(n geo.NodeID) {
 }
 
 // A home log reaches the cut where it first takes any order beyond its mark. There it takes all orders up to their
-// marks, whichever order it reached first. Every node waits there until all logs have reached the cut. Two transactions
-// of two orders then have the same order in all home logs, whichever order these take first.
+// marks, regardless of which order it reached first. Every node waits there until all logs have reached the cut. Two
+// transactions of two orders then have the same order in all home logs.
 func TestCutIsClean(t *testing.T) {
 	s := newStage(2, 0) // in region 1
 	s.marks(5)
@@ -141,7 +141,7 @@ func TestCutIsClean(t *testing.T) {
 	}
 }
 
-// The first marks of all orders form a cut, and the second marks another one, regardless of the marks' nodes.
+// The first marks of all orders form a cut, and the second marks another, regardless of the marks' nodes.
 func TestMarksCross(t *testing.T) {
 	s := newStage(2, 0)
 	s.marks(4)
@@ -164,8 +164,8 @@ func TestMarksCross(t *testing.T) {
 	}
 }
 
-// A message from a node of the copy is accepted if its sender has its rows since the same cut. A message of a later cut
-// waits until this node has reached that cut, and is delivered then. A message of an earlier cut is dropped.
+// A message from a node of the copy is accepted if the sender got its rows at the same cut. A message of a later cut
+// waits until this node has reached that cut. A message of an earlier cut is dropped.
 func TestTimely(t *testing.T) {
 	s := newStage(4, 0)
 	var again []uint64
@@ -189,7 +189,7 @@ func TestTimely(t *testing.T) {
 
 // At the cut, a restarting copy reports to its clients that the outcomes of earlier transactions are unknown.
 // Transactions after the cut, in a batch without a position or in a void batch, continue. An answer that arrives too
-// late is not passed on.
+// late is dropped.
 func TestOutcomesAreForgotten(t *testing.T) {
 	s := newStage(4, 0)
 	for i, n := range []txn.ID{1, 2, 3} {
@@ -201,7 +201,7 @@ func TestOutcomesAreForgotten(t *testing.T) {
 	}
 	void := batch(4, 2)
 	void.Readers = 0
-	s.order(0, batch(4, 1), void) // 2 goes into batch 4
+	s.order(0, batch(4, 1), void) // transaction 2 goes into batch 4
 	s.marks(5)
 	s.order(3, mark(5))
 	s.order(4, mark(5))
@@ -221,11 +221,11 @@ func TestOutcomesAreForgotten(t *testing.T) {
 }
 
 // A new incarnation requests its marks in the orders when it has read its marks in all home logs. It reads no home log
-// further before it has rows, and keeps transactions and questions until then.
+// beyond its mark before it has rows, and delays transactions and questions until then.
 func TestMarksInHomeLogsFirst(t *testing.T) {
 	s := newStage(5, 1)
 	begin := func(log uint64) {
-		settled := 6 // nodes, and streams of home logs
+		settled := 6 // nodes, plus the streams of home logs
 		if log < 3 {
 			settled = 8
 		}
@@ -264,7 +264,7 @@ func TestMarksInHomeLogsFirst(t *testing.T) {
 	}
 }
 
-// A new incarnation names the moves of rows that it begins otherwise than its predecessor did.
+// A new incarnation uses other IDs than its predecessor for the moves that it starts.
 func TestMovesOfIncarnations(t *testing.T) {
 	met := map[txn.ID]bool{}
 	for incarnation := range uint32(3) {

@@ -10,48 +10,48 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Remastering (Ren 2019, section 4.3; Nguyen 2023, section 4.5): a row with transactions from another region moves its
-// home there. Since every region has a copy of the row, only the right to order its transactions moves.
+// Remastering (Ren 2019, section 4.3; Nguyen 2023, section 4.5): if another region uses a row repeatedly, the row's
+// home moves there. Every region has a copy of the row, so only the right to order its transactions moves.
 //
-// A remastering is ordered like a multi-home transaction of the old home and the new one, and has a part in both logs;
-// all nodes read both. The part in the old home's log ends the row's time there: later requests for it in that log are
-// stale. Rows count how often they have been moved, and transactions carry the counts that their coordinator knew. At
-// the log position where a transaction requests a lock, every copy compares the counts alike:
+// A remastering is ordered like a multi-home transaction of the old and the new home, with a part in both logs; all
+// nodes read both. After the part in the old home's log, requests for the row in that log are stale. Each row counts
+// its moves, and a transaction carries the counts that its coordinator knew. At the log position where a transaction
+// requests a lock, every copy compares the counts alike:
 //
-//   - The row has not been moved since: the lock is requested.
-//   - It has: the transaction is stale, whatever its other locks. Its participants notify each other, no node runs it,
-//     and its coordinator sends it again, to the homes where it now knows the rows to be. It is another attempt of the
-//     same transaction.
-//   - It will have been moved once this node has read the old home's log as far as the new home's: the request waits
-//     for that.
+//   - Equal counts: the lock is requested.
+//   - The row has been moved more often: the transaction is stale, regardless of its other locks. Its participants
+//     notify each other, no node runs it, and its coordinator sends it to the homes that it knows by then, as another
+//     attempt of the same transaction.
+//   - The row has been moved less often: this node has not read the old home's log as far as the new home's, and the
+//     request waits for that.
 //
-// So the requests for a row are in the same order everywhere: those in its first home's log, up to the move, then those
-// in the next home's log. A coordinator relies on a move only when it has read both parts. Its later transactions are
-// then after the remastering in both logs, so a remastering agrees with the order of all multi-home transactions.
-// Transactions of SLOG's orderer that are ahead of it in one log are ahead of it in the other log, too, and lock queues
+// So the requests for a row have the same order everywhere: those in its first home's log up to the move, then those in
+// the next home's log. A coordinator relies on a move only when it has read both parts. Its later transactions are then
+// after the remastering in both logs, so a remastering agrees with the order of all multi-home transactions. A
+// transaction of SLOG's orderer that precedes the remastering in one log precedes it in the other, too, so lock queues
 // still cannot deadlock.
 
 // restartAfter is the time that a coordinator waits before it sends a stale transaction again: the remastering's part
 // in the other log may still be in flight.
 const restartAfter = time.Millisecond
 
-// remasterer is a node's knowledge of rows that have moved.
+// remasterer manages the moves of rows at a node.
 type remasterer struct {
 	n *Node
-	// after is the number of consecutive transactions of one other region after which a row moves there.
+	// after is the number of consecutive transactions from another region after which a row moves there.
 	after int64
-	// rows holds the rows that have moved, as of this node's position in the logs. known holds the moves of which the node
-	// has read both parts.
+	// rows holds the rows that have moved, as of this node's log positions. known holds the moves of which the node has
+	// read both parts.
 	rows, known map[txn.Key]residence
 	// halves holds the remasterings of which only one part has been read.
 	halves map[txn.ID]half
-	// later are the requests that wait for a row to come.
+	// later holds the requests that wait for a row to arrive.
 	later map[txn.Key][]laterRequest
-	// visits holds, for rows with their home here, the last transactions from another region.
+	// visits holds, for rows with their home here, the recent consecutive transactions from another region.
 	visits map[txn.Key]visit
-	count  uint64 // of the remasterings that this node has begun
+	count  uint64 // number of the last remastering that this node has started
 
-	// stale and moving wait for the timer: transactions to be sent again, and rows to be moved.
+	// stale holds transactions to be sent again, and moving holds moves to be started, when the timer fires.
 	stale   []*txn.Transaction
 	moving  []Entry
 	waiting bool
@@ -59,7 +59,7 @@ type remasterer struct {
 	restarts, moved int64
 }
 
-// residence is a row's home and how often it has been moved.
+// residence is a row's home and the number of its moves.
 type residence struct {
 	home  geo.Region
 	count uint64
@@ -78,7 +78,7 @@ type laterRequest struct {
 
 var _ = checkpoint.Register[*lateDeparture]()
 
-// lateDeparture is a remastering's part in a log that moves a row on, read before the row arrived.
+// lateDeparture is a remastering's part in the old home's log that was read before the row arrived at that home.
 type lateDeparture struct {
 	m     *remasterer
 	k     txn.Key
@@ -110,7 +110,7 @@ func (m *remasterer) Later(k txn.Key, count uint64, l deterministic.Late) {
 	m.later[k] = append(m.later[k], laterRequest{count, l})
 }
 
-// homes returns where the rows of t are, as far as this node knows.
+// homes returns the known moves of the rows of t.
 func (m *remasterer) homes(t *txn.Transaction) (homes deterministic.Homes) {
 	if len(m.known) == 0 {
 		return nil
@@ -124,7 +124,7 @@ func (m *remasterer) homes(t *txn.Transaction) (homes deterministic.Homes) {
 	return homes
 }
 
-// read takes the part of a remastering in home's log.
+// read handles the part of a remastering in home's log.
 func (m *remasterer) read(home geo.Region, e *Entry) {
 	k := e.Txn.Accesses[0].Key
 	from, count := e.Homes.Of(m.n.Placement, e.Txn.Accesses, 0)
@@ -136,6 +136,7 @@ func (m *remasterer) read(home geo.Region, e *Entry) {
 			m.n.Env.Mark(arrivedFirst)
 		}
 		m.half(k, e.Txn.ID, h)
+	// The row has not arrived at this home yet: the log that moves it here lags.
 	case count > m.Count(k):
 		m.Later(k, count, &lateDeparture{m, k, count, e})
 	default:
@@ -144,9 +145,11 @@ func (m *remasterer) read(home geo.Region, e *Entry) {
 	m.n.Executor.Resume()
 }
 
-// depart ends a row's time at a home, unless another remastering has done so.
+// depart moves a row away from its home, unless another remastering has already moved it.
 func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 	h := m.halves[e.Txn.ID]
+	// Two remasterings of a row may be in flight with the same count. The first in the old home's log wins, and the other
+	// is void.
 	h.residence, h.departed, h.void = residence{e.To, count + 1}, true, count != m.Count(k)
 	if !h.void {
 		m.rows[k] = h.residence
@@ -156,11 +159,12 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 		m.n.Env.Mark(moveVoid)
 	}
 	m.half(k, e.Txn.ID, h)
+	// Come may call depart for the same row, which changes m.later[k]; hence the loop re-reads the slice each time.
 	for i := 0; i < len(m.later[k]); {
 		if r := m.later[k][i]; r.count <= m.Count(k) {
 			m.later[k] = append(m.later[k][:i:i], m.later[k][i+1:]...)
 			m.n.Env.Mark(requestGoesOn)
-			r.Come() // where this moves the row on, it looks itself at all that wait
+			r.Come() // if this moves the row again, depart handles the remaining requests
 		} else {
 			i++
 		}
@@ -170,9 +174,9 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 	}
 }
 
-// half records a part and, once both parts are read, the row's home. A row's moves become known in order. A home starts
-// the next move for a transaction of a coordinator that had read both parts of the last move. So in that home's log,
-// too, the part of the last move is ahead.
+// half records a part and, once both parts are read, the row's home. A row's moves become known in order: a home starts
+// the next move for a transaction whose coordinator had read both parts of the last move. So in that home's log, too,
+// the part of the last move comes first.
 func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	if !h.arrived || !h.departed {
 		m.halves[id] = h
@@ -185,9 +189,9 @@ func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	}
 }
 
-// visit counts the regions' transactions on rows with their home here, and moves rows that are used from elsewhere.
-// Only one replica of each partition does this. Transactions that are sent again do not count: otherwise transactions
-// that move rows away from each other would never finish.
+// visit counts consecutive transactions of other regions on rows with their home here, and starts moves. Only one
+// replica of each partition does this. Transactions that are sent again do not count: otherwise transactions that move
+// rows away from each other would never finish.
 func (m *remasterer) visit(e *Entry) {
 	n := m.n
 	from := n.Topology.RegionOf(e.Coordinator)
@@ -197,6 +201,7 @@ func (m *remasterer) visit(e *Entry) {
 	for i := range e.Txn.Accesses {
 		k := e.Txn.Accesses[i].Key
 		home, count := e.Homes.Of(n.Placement, e.Txn.Accesses, i)
+		// A different count means that the transaction is stale here; its next attempt goes to the new home.
 		if home != n.Region || n.Placement.Partition(k) != n.Topology.PartitionOf(n.Self) || count != m.Count(k) {
 			continue
 		}
@@ -205,6 +210,7 @@ func (m *remasterer) visit(e *Entry) {
 			v = visit{from: from}
 		}
 		v.n++
+		// A transaction of the home itself breaks the sequence.
 		if from == home {
 			delete(m.visits, k)
 		} else if v.n < m.after && !n.Env.Buggify(movesEarly) {
@@ -216,13 +222,13 @@ func (m *remasterer) visit(e *Entry) {
 	}
 }
 
-// firstStream is the first of the streams of ids that remasterings have: clients count theirs from 0.
+// firstStream is the first ID stream of remasterings; clients number their streams from 0.
 const firstStream = 1<<24 - 1<<16
 
-// moveBits is the number of bits of a remastering's number that count the remasterings of one incarnation of a node.
+// moveBits is the number of bits of a remastering's number that count the remasterings of one incarnation.
 const moveBits = 28
 
-// begin has a row moved.
+// begin schedules the move of a row.
 func (m *remasterer) begin(k txn.Key, r residence, to geo.Region) {
 	m.count++
 	m.n.Env.Mark(moveBegun)
@@ -240,7 +246,7 @@ func (m *remasterer) begin(k txn.Key, r residence, to geo.Region) {
 	m.wait()
 }
 
-// restart sends a transaction again, a little later.
+// restart sends a stale transaction again after restartAfter.
 func (m *remasterer) restart(t *txn.Transaction) {
 	m.restarts++
 	m.n.Env.Mark(restarted)
@@ -255,8 +261,8 @@ func (m *remasterer) wait() {
 	}
 }
 
-// fire performs the work that has waited for the timer. It waits because a step of the executor may be in progress
-// before.
+// fire handles the timer: it sends stale transactions again and starts moves. They wait for the timer because a step of
+// the executor may be in progress when they arise.
 func (m *remasterer) fire() {
 	stale, moving := m.stale, m.moving
 	m.stale, m.moving, m.waiting = nil, nil, false

@@ -11,25 +11,24 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Replicated home logs (the parameter homeLogs). If a single node stores a home log, losing it blocks the log and all
-// transactions that need a row of that home. The papers replicate the log, inside the region or also to other nearby
-// regions. Other nodes receive its entries once a majority has them (Ren 2019, section 4; Nguyen 2023, section 3). Here
-// each log is then stored by its own consensus group. The group's first leader is in the home region, and any member
-// may lead it after that.
+// Replicated home logs (the parameter homeLogs). If a single node stores a home log, its loss blocks all transactions
+// that need a row of that home. In the papers, the log is replicated inside the region, or also to nearby regions.
+// Other nodes receive its entries once a majority has them (Ren 2019, section 4; Nguyen 2023, section 3). Here each log
+// is then stored by its own consensus group. The group's first leader is in the home region; later, any member may
+// lead.
 //
-// The current leader of a log does not matter to the log's users. A coordinator puts its clients' transactions into the
-// logs of their homes itself, as a sequencer of each log. It sends their data to all readers, and requests a position
-// from the leader (package batchlog). It learns the result of each of its batches, repeats requests to the next leader,
-// and puts the transactions of void batches into its next batch. So there are no forwarded transactions that could be
-// lost with a node on the way. If the coordinator itself is lost, each batch that it has sent has its position for all
-// nodes or becomes void.
+// The users of a log do not depend on its current leader. A coordinator is a sequencer of the logs of all homes. It
+// sends its batches' data to all readers, and requests a position from the leader (package batchlog). It learns whether
+// each of its batches has a position, repeats requests to the next leader, and puts the transactions of void batches
+// into its next batch. So no forwarded transaction can be lost with a node on the way. If the coordinator is lost, each
+// batch that it has sent has a position for all nodes or becomes void.
 //
 // A multi-home transaction must have a position in all its logs or in none. So it first gets a position in a multi-home
-// order, which is a log like the others and alone decides that the transaction happens. Home logs do not hold its
-// parts, which a change of leader might lose, duplicate or reorder. They hold the position up to which they take the
-// multi-home order (batchlog's streams). At that position of the log, every reader builds the parts for the keys with
-// that home. SLOG has a single such order, its orderer's. Detock has one for each region, so there is still no global
-// order: a transaction goes to the order of its nearest home.
+// order, which is a log like the others; this position alone decides that the transaction executes. Home logs do not
+// contain its parts, which a change of leader might lose, duplicate or reorder. They contain the position up to which
+// they take the multi-home order (batchlog's streams). At that entry of the log, every reader builds the parts for the
+// keys with that home. SLOG has a single such order, its orderer's. Detock has one per region, so there is still no
+// global order: a transaction goes to the order of its nearest home.
 
 // Values of the parameter homeLogs.
 const (
@@ -45,10 +44,10 @@ var HomeLogsParameter = protocol.Parameter{
 		"and those of the nearest other regions, three in all, or five where there are as many regions, so that the log outlives its region.",
 }
 
-// Replicated reports whether the parameter homeLogs asks for consensus groups.
+// Replicated reports whether, by the parameter homeLogs, consensus groups store the logs.
 func Replicated(p protocol.Params) bool { return p.Word(HomeLogsParameter.Name) != logsFirst }
 
-// CheckTopology is an engine's, of the parameters homeLogs and batchCopies.
+// CheckTopology is an engine's CheckTopology for the parameters homeLogs and batchCopies.
 func CheckTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 	if p.Word(HomeLogsParameter.Name) == logsRegions && len(t.Regions) < 3 {
 		return &protocol.TopologyError{Field: "spec.regions", Value: fmt.Sprint(len(t.Regions)), Message: "with spec.engine.parameters.homeLogs Regions a log has its members " +
@@ -57,7 +56,7 @@ func CheckTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 	return batchlog.CheckCopies(t, p)
 }
 
-// checkReplicated is Check's part of the parameters homeLogs and batchCopies.
+// checkReplicated is the part of Check for the parameters homeLogs and batchCopies.
 func checkReplicated(p protocol.Params) (errs []*protocol.ParamError) {
 	if name := batchlog.CopiesParameter.Name; batchlog.Copies(p) > 1 && !Replicated(p) {
 		errs = append(errs, &protocol.ParamError{Name: name, Message: fmt.Sprintf("%q is for logs that outlive a node, and with homeLogs First none does: "+
@@ -70,7 +69,7 @@ func checkReplicated(p protocol.Params) (errs []*protocol.ParamError) {
 	return errs
 }
 
-// Members returns the nodes that keep the log of a region, the first leader first.
+// Members returns the nodes that store the log of a region, the first leader first.
 func Members(t *geo.Topology, p protocol.Params, home geo.Region) []geo.NodeID {
 	first := First(t, home)
 	switch {
@@ -101,8 +100,8 @@ func logMembers(t *geo.Topology) int {
 	return 5
 }
 
-// Tolerates is an engine's Tolerates: with homeLogs Regions a minority of the members of a log, and no region
-// otherwise. batches is the maximum time that a transaction of several homes waits for others.
+// Tolerates is an engine's Tolerates. With homeLogs Regions, the database tolerates the loss of a minority of a log's
+// members, and otherwise of no region. batches is the maximum time that a multi-home transaction waits in batches.
 func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s protocol.Tolerance) {
 	if p.Word(HomeLogsParameter.Name) != logsRegions {
 		return s
@@ -114,8 +113,8 @@ func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s pro
 	s = batchlog.Bear(s, t, batchlog.Copies(p))
 	rtt := t.LongestRTT()
 	s.Settles = 4*consensus.DefaultElection + batchlog.Settles(t, p) + 10*rtt
-	// To the leader of the order, to its majority, to the leaders of the homes, to theirs, and back. Where rows move, it
-	// may be sent again.
+	// To the order's leader, to its majority, to the homes' leaders, to their majorities, and back. If rows move, a
+	// transaction may be sent twice.
 	step := 4*rtt + batches
 	if p.Int("remaster") > 0 {
 		step *= 2
@@ -124,15 +123,15 @@ func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s pro
 	return s
 }
 
-// PlaceLaw is the time from when a coordinator in region c sends a batch for a region's replicated log until the log's
-// leader knows the batch's position.
+// PlaceLaw returns the time from when a coordinator in region c sends a batch for the replicated log of region home
+// until the log's leader knows the batch's position.
 func PlaceLaw(t *geo.Topology, p protocol.Params, c, home geo.Region) time.Duration {
 	return batchlog.PlaceLaw(t, batchlog.Copies(p), c, home, ToFirst(t, c, home)) + batchlog.MajorityLaw(t, Members(t, p, home))
 }
 
-// TakenLaw starts when a multi-home transaction gets its position in an order that region o leads. It ends when the
-// copies in region c have all its parts. In between, the leaders of its homes learn of the position and have their logs
-// take it, which needs a majority.
+// TakenLaw returns the time from when a multi-home transaction gets its position in an order led by region o until the
+// copies in region c have all its parts. In between, the leaders of its homes learn the position and include it in
+// their logs, which takes a majority.
 func TakenLaw(t *geo.Topology, p protocol.Params, o, c geo.Region, homes []geo.Region) (d time.Duration) {
 	for _, r := range homes {
 		there := time.Duration(0)
@@ -150,7 +149,8 @@ type sharedEnv struct {
 	log uint64
 }
 
-// logShift is the position of the log's number in a timer's Arg; the lower bits count batches and timers of groups.
+// logShift is the shift of the log number in a timer's Arg; the lower bits hold batch numbers and the groups'
+// arguments.
 const logShift = 52
 
 // Send implements protocol.Env.
@@ -167,14 +167,14 @@ func (e sharedEnv) After(d time.Duration, t protocol.Timer) {
 	e.Env.After(d, t)
 }
 
-// sentBatch is a batch that has been sent.
+// sentBatch is a batch that has been sent and is not settled.
 type sentBatch struct {
 	number  uint64
 	entries []Entry
 }
 
-// settled learns that a batch has its place, or that it is void because this node was cut off for long: then its
-// entries go into the batch that is being collected.
+// settled records that the oldest sent batch has its position or is void. The entries of a void batch go into the batch
+// that is being collected.
 func (l *Log) settled(_ uint64, void bool) {
 	b := l.sent.Front()
 	l.sent.Pop()
@@ -182,6 +182,7 @@ func (l *Log) settled(_ uint64, void bool) {
 		return
 	}
 	l.env.Mark(batchAgain)
+	// Add starts the timer for the first entry only; these entries bypass it.
 	if len(l.batch) == 0 {
 		l.env.After(l.c.Interval, protocol.Timer{Kind: l.c.Timers, Arg: l.number})
 	}
@@ -191,16 +192,16 @@ func (l *Log) settled(_ uint64, void bool) {
 	}
 }
 
-// order is a multi-home order, as far as this node has read it and home logs have not all taken it.
+// order is a multi-home order: the part that this node has read and that some home log has not taken.
 type order struct {
 	log *Log
 	// entries holds the entries from number first on. taken[h] is the number of the next entry that the log of region h
-	// takes; upto[h] is the position up to which it has taken the order.
+	// takes; upto[h] is the position up to which that log has taken the order.
 	entries []placedEntry
 	first   int
 	taken   []int
 	upto    []uint64
-	foreign int // entries of other nodes' clients
+	foreign int // number of entries of other nodes' clients
 }
 
 type placedEntry struct {
@@ -218,7 +219,7 @@ func (n *Node) addOrders(readers [][]geo.NodeID) {
 			Number: uint64(len(n.Logs)), Members: n.orderMembers(leader), Interval: n.c.OrderBatch, Timers: replicatedTimers,
 			Readers: readers, Group: t.PartitionOf(n.Self), Replicated: true, Copies: n.copies(), Unfetched: n.c.Unfetched,
 			Groups: func(e *Entry, groups []int) []int {
-				if e.Remaster { // every group must know
+				if e.Remaster { // every partition must read the move
 					return everyPartition(t, groups)
 				}
 				for i := range e.Txn.Accesses {
@@ -241,14 +242,14 @@ func (n *Node) addOrders(readers [][]geo.NodeID) {
 	}
 }
 
-// orderMembers returns the nodes that keep an order that is led from a region.
+// orderMembers returns the nodes that store an order first led from a region.
 func (n *Node) orderMembers(leader geo.Region) []geo.NodeID {
 	return Members(n.Topology, n.c.Params, leader)
 }
 
 func (n *Node) copies() int { return batchlog.Copies(n.c.Params) }
 
-// everyPartition appends all partitions.
+// everyPartition appends the numbers of all partitions to groups.
 func everyPartition(t *geo.Topology, groups []int) []int {
 	for q := range t.Partitions {
 		groups = append(groups, q)
@@ -256,14 +257,13 @@ func everyPartition(t *geo.Topology, groups []int) []int {
 	return groups
 }
 
-// AddToOrder puts a transaction of this node's clients that has several homes, or a remastering, into a multi-home
-// order.
+// AddToOrder adds a multi-home transaction of this node's clients, or a remastering, to multi-home order x.
 func (n *Node) AddToOrder(x int, e Entry) {
 	e.Part, e.LockOnly = true, e.Remaster
 	n.orders[x].log.Add(e)
 }
 
-// placed takes an entry of an order: home logs will take it.
+// placed stores an entry of an order until all home logs have taken it.
 func (n *Node) placed(o *order, e *Entry) {
 	o.entries = append(o.entries, placedEntry{o.log.Order.Position(), *e})
 	if e.Coordinator != n.Self {
@@ -271,7 +271,7 @@ func (n *Node) placed(o *order, e *Entry) {
 	}
 }
 
-// takeOrder has the home logs that this node leads take an order as far as it knows it.
+// takeOrder makes the home logs that this node leads take order x as far as this node knows it.
 func (n *Node) takeOrder(x int) {
 	if known := n.orders[x].log.Order.Known(); known > 0 {
 		for h := range n.Topology.Regions {
@@ -280,14 +280,14 @@ func (n *Node) takeOrder(x int) {
 	}
 }
 
-// led has a home log take all orders when this node has become its leader: its predecessor may not have done so.
+// led makes the home logs of a new leader take all orders: the previous leader may not have done so.
 func (n *Node) led() {
 	for x := range n.orders {
 		n.takeOrder(x)
 	}
 }
 
-// advanceHomes continues with home logs that have waited for an order to be read.
+// advanceHomes continues home logs that have waited for an order to be read.
 func (n *Node) advanceHomes() {
 	for h := range n.Topology.Regions {
 		n.Logs[h].reader.Advance()
@@ -295,10 +295,10 @@ func (n *Node) advanceHomes() {
 }
 
 // take takes an order up to a position, at the current position of a home log, and builds the parts of the log's
-// region. It reports false while the order has not been read that far.
+// region. It returns false if this node has not read the order that far.
 func (n *Node) take(home geo.Region, x int, upto uint64) bool {
 	if x >= len(n.orders) {
-		return true // it is corrupt
+		return true // the entry is corrupt
 	}
 	o := n.orders[x]
 	if o.log.Order.Position() < upto && !n.c.TakesWhatIsHere {
@@ -308,13 +308,15 @@ func (n *Node) take(home geo.Region, x int, upto uint64) bool {
 	return true
 }
 
-// takeUpTo takes the entries of an order that a home log has not taken, up to a position. The order has been read up to
-// there.
+// takeUpTo takes the entries of an order that a home log has not taken, up to a position. The order must have been read
+// up to there.
 func (n *Node) takeUpTo(home geo.Region, x int, upto uint64) {
 	o := n.orders[x]
 	o.upto[home] = max(o.upto[home], upto)
 	for ; o.taken[home] < o.first+len(o.entries); o.taken[home]++ {
 		e := o.entries[o.taken[home]-o.first]
+		// Entries beyond upto belong to a later entry of the home log, even if they are known already: all readers must
+		// split alike.
 		if e.position >= upto && !n.c.TakesWhatIsHere {
 			break
 		}
@@ -327,8 +329,7 @@ func (n *Node) takeUpTo(home geo.Region, x int, upto uint64) {
 	n.forget(o)
 }
 
-// callsHome reports whether an entry of an order has a part in the log of a region, as far as this node's partition is
-// concerned.
+// callsHome reports whether an entry of an order has a part in a region's log for this node's partition.
 func (n *Node) callsHome(e *Entry, home geo.Region) bool {
 	if e.Remaster {
 		return home == e.To || home == n.HomeOf(e, 0)
@@ -342,7 +343,7 @@ func (n *Node) callsHome(e *Entry, home geo.Region) bool {
 	return false
 }
 
-// forget drops what all home logs have taken of an order.
+// forget drops the entries that all home logs have taken from an order.
 func (n *Node) forget(o *order) {
 	k := slices.Min(o.taken) - o.first
 	for i := range k {

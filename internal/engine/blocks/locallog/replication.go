@@ -13,10 +13,10 @@ const (
 	HomeOnly = "homeOnly"
 )
 
-// KeepsHomeOnly reports whether the parameter replication asks for rows to be kept in their home regions only.
+// KeepsHomeOnly reports whether, by the parameter replication, rows are stored only in their home regions.
 func KeepsHomeOnly(p protocol.Params) bool { return p.Word("replication") == HomeOnly }
 
-// Place is an engine's Place, from the parameter replication.
+// Place is an engine's Place, by the parameter replication.
 func Place(t *geo.Topology, p protocol.Params) geo.Layout { return layout(t, KeepsHomeOnly(p)) }
 
 func layout(t *geo.Topology, homeOnly bool) geo.Layout {
@@ -26,8 +26,8 @@ func layout(t *geo.Topology, homeOnly bool) geo.Layout {
 	return t.Full()
 }
 
-// Check is an engine's Check, of the parameters replication, remaster, homeLogs and batchCopies: a row that is nowhere
-// but at home can't move without its data.
+// Check is an engine's Check for the parameters replication, remaster, homeLogs and batchCopies. A row that is stored
+// only at its home cannot move without its data.
 func Check(p protocol.Params) []*protocol.ParamError {
 	errs := checkReplicated(p)
 	if !KeepsHomeOnly(p) || p.Int("remaster") == 0 {

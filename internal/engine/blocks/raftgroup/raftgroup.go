@@ -102,9 +102,9 @@ type Member struct {
 	waiting bool
 	// underway is the number of entries of this term that are not yet applied.
 	underway int
-	// content is the index of the last entry that holds commands.
+	// content is the index of the last entry that contains commands.
 	content uint64
-	// held holds the requests for a later term in which this node may become the leader.
+	// held holds requests for a later term, in which this node may become the leader.
 	held []request
 }
 

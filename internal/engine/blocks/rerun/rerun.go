@@ -1,11 +1,11 @@
-// Package rerun runs a stored procedure when some of its rows are stored elsewhere. A procedure that needs a missing
-// row stops. Its engine fetches the row and runs the procedure again from the start, with the rows that it has.
-// Procedures are pure functions of their arguments and reads, so a second run repeats the first and gets further. All
-// engines that execute before they order (deferred update, two-phase locking, 2PC) execute this way. They need no
+// Package rerun runs a stored procedure when some of its rows are stored on other nodes. A procedure that needs a
+// missing row stops. Its engine fetches the row and runs the procedure again from the start, with the rows received so
+// far. Procedures are pure functions of their arguments and reads, so a second run repeats the first and gets further.
+// All engines that execute before they order (deferred update, two-phase locking, 2PC) use this package. It needs no
 // goroutine or stack that waits.
 //
-// Rows that the footprint names are requested in parallel, before the first run. Other rows are requested one at a
-// time, each with a round trip, as for an interactive client. An Interactive task ignores the footprint.
+// Rows in the footprint are requested in parallel, before the first run. Other rows are requested sequentially, each
+// with a round trip, as for an interactive client. An interactive task ignores the footprint.
 package rerun
 
 import (
@@ -25,32 +25,32 @@ type Row struct {
 
 func (r *Row) keyValue() (txn.Key, []byte) { return r.Key, r.Value }
 
-// Read is the result of reading a key or a range, in the range's order.
+// Read is the result of reading a key or a range. Its rows are in the range's order.
 type Read struct {
 	Range txn.Range
 	Rows  []Row
-	// Absent is the version of an absent row: the version of its deletion (store.Versioned.Newest), or 0. The reader sets
-	// it; a store.Hash has no such versions.
+	// Absent is the version of an absent row: the version of its deletion (store.Versioned.Newest), or 0. The supplier of
+	// the read sets it; a store.Hash has no such versions.
 	Absent uint64
 }
 
 // Need is a read that a task waits for.
 type Need struct {
 	Range txn.Range
-	// Mode is ReadWrite when the footprint says that the rows will be written, too.
+	// Mode is ReadWrite if the footprint declares writes to the rows, else Read.
 	Mode txn.Mode
 }
 
-// Task is one transaction's run of its procedure. It implements txn.Ctx.
+// Task is the execution of a transaction's procedure, in one or more runs. It implements txn.Ctx.
 type Task struct {
 	t          *txn.Transaction
 	p          *txn.Procedure
 	everywhere store.Reader
-	hinted     bool // the footprint's reads are still to be asked for
-	stray      bool // the procedure has asked for what its exact footprint does not name
+	hinted     bool // the footprint's reads have not been requested yet
+	stray      bool // the procedure has read a row outside its exact footprint
 
 	reads  []Read
-	points map[txn.Key]int // places of single rows in reads, once there are many
+	points map[txn.Key]int // indexes of single rows in reads; nil while reads is short
 	needs  []Need
 	runs   int
 
@@ -59,22 +59,24 @@ type Task struct {
 	err    error
 }
 
-// few is the number of reads up to which a search is as fast as a map.
+// few is the number of reads up to which a linear search is as fast as a map.
 const few = 16
 
-// New returns a task that runs t. Rows that are everywhere are read from everywhere. With interactive, the footprint is
-// no hint.
+// New returns a task that runs t. Keys that every node stores (txn.Key.Everywhere) are read from everywhere. If
+// interactive is set, the task ignores the footprint as a hint.
 func New(procs *txn.Registry, t *txn.Transaction, everywhere store.Reader, interactive bool) *Task {
 	return &Task{t: t, p: procs.Lookup(t.Proc), everywhere: everywhere, hinted: !interactive}
 }
 
-// Step runs the procedure as far as the supplied rows allow, and returns the rows that it needs to continue, or nothing
-// when it has finished. The returned needs must be supplied before the next step. The slice is valid until then.
+// Step runs the procedure as far as the supplied rows allow. It returns the reads that the procedure needs to continue,
+// or an empty slice when it has finished. The caller must supply all of them before the next step. The slice is valid
+// until then.
 func (k *Task) Step() []Need {
 	k.needs = k.needs[:0]
 	if k.hinted {
 		k.hinted = false
 		k.hints()
+		// A run before these rows arrive would only stop at the first of them.
 		if len(k.needs) > 0 {
 			return k.needs
 		}
@@ -84,16 +86,18 @@ func (k *Task) Step() []Need {
 	k.stray = false
 	k.result, k.err = k.p.Run(k, k.t.Args)
 	if k.strays() {
+		// A transaction that strays aborts in any case, so its missing rows need not be fetched.
 		k.needs, k.result, k.err = k.needs[:0], nil, txn.ErrUndeclared
 	}
 	return k.needs
 }
 
-// strays reports whether the procedure has touched what its exact footprint does not name.
+// strays reports whether the procedure has used a row outside its exact footprint.
 func (k *Task) strays() bool {
 	if !k.t.Exact || k.stray {
 		return k.stray
 	}
+	// Reads are checked when they miss; writes only here, because Put returns no error.
 	for _, w := range k.writes.Entries() {
 		if !k.t.Writes(w.Key) {
 			return true
@@ -102,8 +106,8 @@ func (k *Task) strays() bool {
 	return false
 }
 
-// hints requests the reads that the footprint names, and allocates space for these and for the writes. Lists that grow
-// row by row are a sixth of the allocations of a transaction of ten rows.
+// hints requests the reads in the footprint, and allocates space for these and for the writes. Growing these lists row
+// by row would account for a sixth of the allocations of a transaction with ten rows.
 func (k *Task) hints() {
 	k.needs = slices.Grow(k.needs, len(k.t.Accesses)+len(k.t.Ranges))
 	k.reads = slices.Grow(k.reads, len(k.t.Accesses)+len(k.t.Ranges))
@@ -115,6 +119,7 @@ func (k *Task) hints() {
 	}
 	k.writes.Grow(written)
 	for i := range k.t.Accesses {
+		// The access to an ordered key stands for its whole group. The footprint's ranges name the part that is read.
 		if a := &k.t.Accesses[i]; a.Mode&txn.Read != 0 && !a.Key.Ordered() {
 			k.need(txn.Point(a.Key))
 		}
@@ -124,21 +129,23 @@ func (k *Task) hints() {
 	}
 }
 
-// need asks for a read unless it is here.
+// need requests a read unless it has been supplied.
 func (k *Task) need(r txn.Range) {
 	if k.find(&r) != nil {
 		return
 	}
 	n := Need{Range: r, Mode: txn.Read}
+	// An engine with locks can then lock for writing at once, and avoids an upgrade that may deadlock.
 	if k.t.Writes(r.From) {
 		n.Mode = txn.ReadWrite
 	}
 	k.needs = append(k.needs, n)
 }
 
-// Supply gives the task a read. The task need not have requested it.
+// Supply adds a read, which the task need not have requested.
 func (k *Task) Supply(r Read) {
 	if r.Range.Point() {
+		// The map pays off only for transactions with many reads.
 		if k.points == nil && len(k.reads) >= few {
 			k.points = map[txn.Key]int{}
 			for i := range k.reads {
@@ -154,12 +161,13 @@ func (k *Task) Supply(r Read) {
 	k.reads = append(k.reads, r)
 }
 
-// find returns a read that covers a range, or nil.
+// find returns a supplied read that covers a range, or nil.
 func (k *Task) find(r *txn.Range) *Read {
 	if r.Point() && k.points != nil {
 		if i, ok := k.points[r.From]; ok {
 			return &k.reads[i]
 		}
+		// No range can cover a key without a group, but an ordered key may be inside a supplied range.
 		if !r.From.Ordered() {
 			return nil
 		}
@@ -172,7 +180,7 @@ func (k *Task) find(r *txn.Range) *Read {
 	return nil
 }
 
-// miss requests the missing part of a read, and returns the error for the procedure.
+// miss requests all, which contains the missing read wanted, and returns the error for the procedure.
 func (k *Task) miss(wanted *txn.Range, all txn.Range) error {
 	if k.t.Exact && !k.t.Reads(wanted) {
 		k.stray = true
@@ -182,7 +190,7 @@ func (k *Task) miss(wanted *txn.Range, all txn.Range) error {
 	return missing{}
 }
 
-// missing is the error of a read that must be fetched.
+// missing is the error of a read that must be fetched first.
 type missing struct{}
 
 func (missing) Error() string { return "the row is not here yet" }
@@ -197,6 +205,7 @@ func (k *Task) Get(key txn.Key) ([]byte, error) {
 		}
 		return w.Value, nil
 	}
+	// This node stores the row, so it is not a read that must be fetched.
 	if key.Everywhere() {
 		return found(k.everywhere.Get(key))
 	}
@@ -220,7 +229,7 @@ func found(r store.Record, there bool) ([]byte, error) {
 	return r.Value, nil
 }
 
-// GetAll implements txn.Ctx. It requests all missing rows in parallel.
+// GetAll implements txn.Ctx. It requests all missing rows at once.
 func (k *Task) GetAll(keys []txn.Key) ([][]byte, error) {
 	var err error
 	for _, key := range keys {
@@ -239,6 +248,7 @@ func (k *Task) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	if err := r.CheckScan(); err != nil {
 		return err
 	}
+	// The transaction's own deletions hide rows, so a scan with a limit may need more rows than the limit.
 	wide := k.writes.Widen(r)
 	read := k.find(&wide)
 	if read == nil {
@@ -256,23 +266,23 @@ func (k *Task) Put(key txn.Key, value []byte) { k.writes.Put(key, value) }
 // Delete implements txn.Ctx.
 func (k *Task) Delete(key txn.Key) { k.writes.Delete(key) }
 
-// Result returns the procedure's result once Step needs nothing. It returns txn.ErrUndeclared if the exact footprint
-// was wrong.
+// Result returns the procedure's result after Step has returned no needs. The error is txn.ErrUndeclared if the
+// procedure used a row outside its exact footprint.
 func (k *Task) Result() ([]byte, error) { return k.result, k.err }
 
-// Reads returns all supplied reads, in that order. They include reads that only an earlier run needed. Where ranges
-// overlap, they include a row several times, in the versions that it had. An engine that validates reads must validate
-// them all.
+// Reads returns all supplied reads in the order of their supply. They include reads that only an earlier run needed.
+// Where ranges overlap, they may include several versions of a row. An engine that validates reads must validate all of
+// them.
 func (k *Task) Reads() []Read { return k.reads }
 
 // Writes returns the transaction's writes.
 func (k *Task) Writes() *txn.WriteSet { return &k.writes }
 
-// Runs is the number of times that the procedure was run so far.
+// Runs returns the number of runs of the procedure so far.
 func (k *Task) Runs() int { return k.runs }
 
-// Footprint returns all reads and writes, including the transaction's own footprint. It is exact as long as no
-// transaction changes the rows read.
+// Footprint returns all reads and writes, including the transaction's declared footprint. It is marked exact, which
+// holds until a transaction changes the rows read.
 func (k *Task) Footprint() txn.Footprint {
 	f := txn.Footprint{Exact: true}
 	f.Accesses = append(f.Accesses, k.t.Accesses...)
@@ -291,6 +301,7 @@ func (k *Task) Footprint() txn.Footprint {
 	}
 	for i := range k.reads {
 		r := &k.reads[i].Range
+		// The declared footprint or an earlier read covers this range already.
 		if f.Reads(r) {
 			continue
 		}
@@ -307,7 +318,7 @@ func (k *Task) Footprint() txn.Footprint {
 	return f
 }
 
-// Class returns how far the transaction has reached.
+// Class returns the class of the rows that the transaction has used.
 func (k *Task) Class(p geo.Placement) txn.Class {
 	f := k.Footprint()
 	return p.Class(f.Accesses)

@@ -21,8 +21,8 @@ func bytesOf(n int) []byte        { return []byte{byte(n)} }
 func prefix(n int) txn.Range      { return txn.Prefix(group(n)) }
 func first(r txn.Range) txn.Range { r.Limit = 1; return r }
 
-// wander chooses its accesses by its seed, the argument, and by the values that it reads. So it touches rows that
-// cannot be known beforehand, including its own writes.
+// wander chooses its accesses by the seed in its arguments and by the values that it reads. So it touches rows that
+// cannot be known beforehand, including rows that it has written.
 func wander(c txn.Ctx, args []byte) ([]byte, error) {
 	r := rand.New(rand.NewPCG(uint64(args[0]), uint64(args[1])))
 	var seen []byte
@@ -78,8 +78,8 @@ func wander(c txn.Ctx, args []byte) ([]byte, error) {
 	return seen, nil
 }
 
-// A task that receives its rows one at a time has the same result as the procedure with all rows available, whatever
-// the footprint hints at. It requests no row twice, and its footprint is the rows that the procedure has touched.
+// A task that receives rows step by step has the same result as the procedure with all rows available, regardless of
+// the footprint's hints. It requests no row twice, and its footprint is the set of rows that the procedure touched.
 func TestTaskIsARun(t *testing.T) {
 	procs := txn.NewRegistry(&txn.Procedure{ID: 1, Name: "wander", Run: wander, Declare: func(args []byte, f *txn.Footprint) error {
 		r := rand.New(rand.NewPCG(uint64(args[1]), 1))
@@ -163,9 +163,9 @@ func TestTaskIsARun(t *testing.T) {
 	}
 }
 
-// Rows in the footprint are requested in parallel, before the first run; an interactive client requests one row after
-// the other. An exact footprint is a promise: a transaction that breaks it is aborted, even if the procedure ignores
-// the error.
+// Rows in the footprint are requested in parallel, before the first run. An interactive client requests rows
+// sequentially. A transaction that uses a row outside its exact footprint is aborted, even if the procedure ignores the
+// error.
 func TestExactFootprints(t *testing.T) {
 	scan := func(c txn.Ctx, r txn.Range) error {
 		return c.Scan(r, func(txn.Key, []byte) bool { return true })

@@ -1,4 +1,4 @@
-// Package experimenttest has a small experiment for the tests of what experiments are expanded to, played and drawn by.
+// Package experimenttest provides a small experiment, for tests of expanding, playing and drawing experiments.
 package experimenttest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// Small is an experiment of two databases and four points that simulates in a moment. The tests change its text.
+// Small is an experiment with two databases and four points, which simulates quickly. Tests modify its text.
 const Small = `apiVersion: geobench.dev/v1alpha1
 kind: Experiment
 metadata: {name: small}
@@ -45,7 +45,7 @@ spec:
 // SweepLine is the sweep of Small.
 const SweepLine = "- {path: spec.load.clientsPerRegion, values: [2, 4]}"
 
-// Replaced is Small with parts of it replaced, which come in pairs of the old text and the new.
+// Replaced returns Small with parts replaced. pairs alternates old and new texts.
 func Replaced(t *testing.T, pairs ...string) string {
 	t.Helper()
 	text := Small
@@ -58,7 +58,7 @@ func Replaced(t *testing.T, pairs ...string) string {
 	return text
 }
 
-// Read expands the only experiment of a text.
+// Read expands the only experiment in text.
 func Read(text string) (*experiment.Experiment, error) {
 	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")
 	if err != nil {
@@ -67,7 +67,7 @@ func Read(text string) (*experiment.Experiment, error) {
 	return experiment.New(context.Background(), b, b.Experiments[0], check.Default(nil))
 }
 
-// MustRead expands the only experiment of a text, which must be right.
+// MustRead expands the only experiment in text, and fails the test on an error.
 func MustRead(t *testing.T, text string) *experiment.Experiment {
 	t.Helper()
 	e, err := Read(text)
@@ -77,9 +77,9 @@ func MustRead(t *testing.T, text string) *experiment.Experiment {
 	return e
 }
 
-// Invented returns results with the throughput that figures has for each point, in order; each run's latencies are a
-// thousandth of it in milliseconds. Each region has a node. Its counter "batches" and its operations are the throughput
-// times the number of its region, and its data is a thousand bytes times that number.
+// Invented returns results in which run i has the throughput figures[i], cyclically. The run's latencies are a
+// thousandth of the throughput, in milliseconds. Each region has a node. Its counter "batches" and its operations are
+// the throughput times the region's number, counted from 1, and its data is 1,000 bytes times that number.
 func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results {
 	r := experiment.NewResults("")
 	r.Simulated = true
@@ -101,10 +101,10 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 	return r
 }
 
-// WithTypes adds two types of transactions to all documents. balance has half of the document's transactions, in all
-// regions, with latencies of a thousandth of the throughput in milliseconds. amalgamate has the same number in the
-// first region, with three times these latencies. For every four committed attempts certification aborts one, and two
-// are wounded.
+// WithTypes adds two transaction types to all documents. balance has half of the document's transactions, spread over
+// all regions, with latencies of a thousandth of the throughput in milliseconds. amalgamate has the same number in the
+// first region, with three times these latencies. For every four committed attempts, one is aborted by certification
+// and two are wounded.
 func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
 	t.Helper()
 	for _, run := range e.Runs() {
@@ -138,9 +138,8 @@ func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *e
 	return r
 }
 
-// WithFaults adds three seconds of throughput to all documents: ten commits in each tenth of a second, except for the
-// sixth, which has none. It also adds a fault "cut" from 0.5 s to 1.5 s, and a fault "kill" at 2 s that is not
-// reverted.
+// WithFaults adds three seconds of throughput to all documents, with ten commits in each tenth of a second except the
+// sixth, which has none. It also adds a fault "cut" from 0.5 s to 1.5 s, and a permanent fault "kill" at 2 s.
 func WithFaults(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
 	t.Helper()
 	for _, run := range e.Runs() {
@@ -158,7 +157,7 @@ func WithFaults(t *testing.T, e *experiment.Experiment, r *experiment.Results) *
 	return r
 }
 
-// WithFiguresOnly gives documents as the operator keeps them.
+// WithFiguresOnly returns results with documents reduced as in the operator.
 func WithFiguresOnly(t *testing.T, e *experiment.Experiment, full *experiment.Results) *experiment.Results {
 	t.Helper()
 	small := experiment.NewResults("")

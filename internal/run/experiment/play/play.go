@@ -1,5 +1,5 @@
-// Package play plays the runs of experiments in this process, in virtual or in real time. It keeps one result document
-// per run on disk, so that an interrupted experiment continues where it stopped.
+// Package play plays the runs of experiments in this process, in virtual or real time. It keeps a result document per
+// run on disk, so that an interrupted experiment continues where it stopped.
 package play
 
 import (
@@ -23,37 +23,37 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// Options say how to play.
+// Options configures Play.
 type Options struct {
-	// RealTime plays each run in real time, one after another; otherwise runs are simulated.
+	// RealTime plays the runs in real time, one after another; otherwise runs are simulated.
 	RealTime bool
-	// Parallel is the number of concurrent simulations; 0 is one per CPU. It changes no result.
+	// Parallel is the number of concurrent simulations; 0 stands for one per CPU. It does not affect results.
 	Parallel int
-	// Folder has one result document per run, called KEY.json. A run that has a document there is not played again.
+	// Folder has a result document per run, named KEY.json. A run with a document there is not played again.
 	Folder string
-	// Report, if set, is called when a run starts and when it finishes, and frequently in between, from one goroutine at a
-	// time.
+	// Report, if set, is called when a run starts, when it finishes, and frequently in between. Calls do not overlap.
 	Report func(Progress)
 }
 
 // Progress is the progress of all experiments.
 type Progress struct {
-	// Total counts all runs, with searches the runs that are known so far. Done runs have finished; of these, Kept already
-	// had a result on disk and Failed could not run.
+	// Total counts all runs; with searches, all runs that are known so far. Done counts finished runs, among them Kept,
+	// whose results were already on disk, and Failed, which could not run.
 	Total, Done, Kept, Failed int
-	// Label of the run that this is about, and what happened to it.
+	// Label is the label of the run that the event concerns.
 	Label string
 	Event Event
-	// Share of the work that is done, 0 to 1, including runs in progress and excluding kept results.
+	// Share is the finished share of the work, from 0 to 1. It includes the progress of running runs, and excludes kept
+	// results.
 	Share float64
-	// Playing are the runs under way, in the order in which they began.
+	// Playing are the running runs, in the order in which they started.
 	Playing []Playing
 }
 
-// Event is what happened to a run.
+// Event is an event of a run.
 type Event int
 
-// The events, in their order.
+// The events of a run, in order.
 const (
 	Began Event = iota
 	Moved
@@ -66,10 +66,10 @@ type Playing struct {
 	At  inprocess.Progress
 }
 
-// Play plays all runs of the experiments that have no result in the folder yet. The runs of a search are played in
-// order, and several searches concurrently. Afterwards Experiment.With has the runs of searches. A run that cannot be
-// played is a separate outcome. The error is for failures that stop everything: the folder, or the context. Results of
-// runs that have finished by then are kept.
+// Play plays all runs of the experiments that have no result in the folder yet. It plays the runs of a search in order,
+// and several searches concurrently. The runs of searches are in Experiment.With(results). A run that cannot be played
+// is part of the results. Play returns an error if the folder fails or ctx is done; results of runs that have finished
+// by then are kept.
 func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) (*experiment.Results, error) {
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
 		return nil, fmt.Errorf("the folder of results: %w", err)
@@ -81,7 +81,7 @@ func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) 
 	p := &player{Options: o, build: build, results: experiment.NewResults("")}
 	p.results.Simulated = !o.RealTime
 	for {
-		// The next probes of a search are known once the previous probes have finished.
+		// The next probes of a search are known once the previous probes have finished, so repeat until no run is missing.
 		var runs []*experiment.Run
 		for _, e := range experiments {
 			for _, run := range e.With(p.results).Runs() {
@@ -99,13 +99,13 @@ func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) 
 	}
 }
 
-// all plays runs concurrently, up to Parallel.
+// all plays runs, up to Parallel at a time.
 func (p *player) all(ctx context.Context, runs []*experiment.Run) error {
 	p.progress.Total += len(runs)
 	for _, run := range runs {
 		p.work += weight(run)
 	}
-	// Long runs first, so that no core is idle at the end.
+	// Start long runs first, so that no core is idle at the end.
 	slices.SortStableFunc(runs, func(a, b *experiment.Run) int { return cmp.Compare(weight(b), weight(a)) })
 
 	g, playing := errgroup.WithContext(ctx)
@@ -120,7 +120,7 @@ func (p *player) all(ctx context.Context, runs []*experiment.Run) error {
 	return g.Wait()
 }
 
-// weight grows with the work of simulating a run.
+// weight estimates the work of simulating a run.
 func weight(r *experiment.Run) int64 {
 	l := &r.Run.Spec.Load
 	return int64(l.ClientsPerRegion) * (l.Warmup.Milliseconds() + l.Duration.Milliseconds())
@@ -133,12 +133,12 @@ type player struct {
 	mu       sync.Mutex
 	progress Progress
 	playing  []Playing
-	// work that there is to do, and that has been done, in the unit of weight.
+	// total and finished work, in units of weight
 	work, done int64
 	results    *experiment.Results
 }
 
-// one plays a run, unless its result exists.
+// one plays a run unless its result exists.
 func (p *player) one(ctx context.Context, run *experiment.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -150,6 +150,7 @@ func (p *player) one(ctx context.Context, run *experiment.Run) error {
 	}
 	p.begin(run)
 	d, err := p.play(ctx, run)
+	// An interrupted run has no outcome. Storing its error would mark it as played.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -194,7 +195,7 @@ func (p *player) move(run *experiment.Run, at inprocess.Progress) {
 	p.report(run, Moved)
 }
 
-// report reports the progress, with the mutex held.
+// report reports the progress. The caller holds the mutex.
 func (p *player) report(run *experiment.Run, event Event) {
 	if p.Report == nil {
 		return
@@ -221,6 +222,7 @@ func (p *player) tell(run *experiment.Run, d *result.Document, err error, kept b
 	p.progress.Done++
 	if kept {
 		p.progress.Kept++
+		// A kept result took no work, so it does not count towards the share.
 		p.work -= weight(run)
 	} else {
 		p.done += weight(run)
@@ -231,7 +233,7 @@ func (p *player) tell(run *experiment.Run, d *result.Document, err error, kept b
 	p.report(run, Ended)
 }
 
-// key returns the name of a run's result: runs with the same manifests, build and driver have the same key.
+// key returns the name of a run's result file. Runs with the same name, manifests, build and driver have the same key.
 func (p *player) key(run *experiment.Run) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %t %s", run.Run.Name, p.build, p.RealTime, run.Hash()))
 	return hex.EncodeToString(sum[:16])

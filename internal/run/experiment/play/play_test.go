@@ -29,7 +29,7 @@ func play(t *testing.T, e *experiment.Experiment, o Options) *experiment.Results
 	return r
 }
 
-// TestTheSameBytes plays an experiment with one and with two runs at a time, and compares documents and report.
+// TestTheSameBytes plays an experiment with one and with two concurrent runs, and compares documents and reports.
 func TestTheSameBytes(t *testing.T) {
 	var reports [][]byte
 	var files []map[string]string
@@ -103,7 +103,7 @@ func TestResume(t *testing.T) {
 	if got := e.Judge(t.Context(), first)[0]; !got.Holds {
 		t.Errorf("the claim over kept results: %+v", got)
 	}
-	// A corrupt document is made again; if values change, documents that are still needed are kept.
+	// A corrupt document is created again. If values change, documents that are still needed are kept.
 	for name := range before {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
@@ -137,8 +137,8 @@ func TestRealTime(t *testing.T) {
 	}
 }
 
-// searched is an experiment that looks for the peak of a small database: nodes with 3 thousandths of a CPU, and a p99
-// that must stay below 100 ms.
+// searched is an experiment that searches for the peak of a small database. Its nodes have 3 thousandths of a CPU, and
+// its p99 must stay below 100 ms.
 const searched = `apiVersion: geobench.dev/v1alpha1
 kind: Experiment
 metadata: {name: peak}
@@ -164,7 +164,7 @@ spec:
 `
 
 // TestSearchAgainstTheGrid: the search finds the same peak as a grid of all rates, within its tolerance, with a fifth
-// of the runs. It makes the same probes the second time.
+// of the runs. A second search makes the same probes.
 func TestSearchAgainstTheGrid(t *testing.T) {
 	template := experimenttest.MustRead(t, searched)
 	first := template.With(play(t, template, Options{}))
@@ -189,7 +189,7 @@ func TestSearchAgainstTheGrid(t *testing.T) {
 			}
 			rate := p.Runs[0].Run.Spec.Load.RatePerSecond
 			if d.Verdict != v1alpha1.VerdictPassed || 100*d.Summary.ThroughputPerSecond < 95*d.Summary.OfferedPerSecond {
-				break // Higher rates may keep again at random.
+				break // higher rates may keep again by chance
 			}
 			highest = rate
 		}
@@ -203,7 +203,7 @@ func TestSearchAgainstTheGrid(t *testing.T) {
 	}
 }
 
-// TestPointsOfASearch: once a search has ended its points have runs at their shares of the peak, and claims see them.
+// TestPointsOfASearch: after the search, its points have runs at their shares of the peak, and claims can use them.
 func TestPointsOfASearch(t *testing.T) {
 	template := experimenttest.MustRead(t, searched)
 	for _, p := range template.Points {
@@ -233,7 +233,7 @@ func TestPointsOfASearch(t *testing.T) {
 			t.Errorf("the table does not tell what %s has found:\n%s", s.Label, table.String())
 		}
 	}
-	// The documents of the probes at the peak are the documents of its point.
+	// The documents of the probes at the peak also serve the point at 100%.
 	names := map[string]bool{}
 	for _, run := range e.Runs() {
 		if names[run.Run.Name] {
@@ -245,7 +245,7 @@ func TestPointsOfASearch(t *testing.T) {
 	for _, search := range e.Searches {
 		want += len(search.Probes)
 		share := (search.PeakRatePerSecond*75 + 50) / 100
-		// A probe at 75% of the peak is the run of the point, too.
+		// A probe at 75% of the peak also serves as a run of the point.
 		if !slices.ContainsFunc(search.Probes, func(p experiment.Probe) bool { return p.Run.Run.Spec.Load.RatePerSecond == share }) {
 			want++
 		}

@@ -1,5 +1,5 @@
-// Package plot draws what an experiment says is to be drawn, its curves and its timeline, as SVG and PNG. It knows no
-// metric and no claim.
+// Package plot draws the curves, box plots and timeline of an experiment as SVG and PNG. It does not depend on
+// particular metrics or claims.
 package plot
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// A plot stands alone, in a paper or on a slide: it is wider and higher than the charts of a report.
+// A plot is used by itself, in a paper or on a slide, so it is larger than the charts of a report.
 const (
 	width  = 600
 	height = 280
 )
 
-// Draw writes plots of an experiment's results into a folder and returns the files. There is one plot per figure,
-// EXPERIMENT-METRIC.svg and .png. EXPERIMENT-METRIC-TYPE is for one type of transactions, and
-// EXPERIMENT-METRIC-in-REGION for a region's clients. If attempts were aborted, EXPERIMENT-reasons shows the reasons.
-// If claims request figures of nodes, EXPERIMENT-nodes-FIGURE has box plots of each. If runs have faults,
-// EXPERIMENT-timeline shows the throughput over time. An experiment that sweeps nothing and has no faults has no curves
-// and no timeline. The same results give the same bytes.
+// Draw writes plots of an experiment's results into a folder and returns the files. Each figure has a plot
+// EXPERIMENT-METRIC.svg and .png. EXPERIMENT-METRIC-TYPE covers a single transaction type, and
+// EXPERIMENT-METRIC-in-REGION a region's clients. EXPERIMENT-reasons shows the reasons of aborted attempts, if there
+// are any. EXPERIMENT-nodes-FIGURE has box plots of a node figure that claims use. EXPERIMENT-timeline shows the
+// throughput over time if runs have faults. An experiment without swept values has no curves. The same results give the
+// same bytes.
 func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
 	var files []string
 	save := func(name string, drawing *chart.Drawing) error {
@@ -79,17 +79,17 @@ func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]str
 	return files, nil
 }
 
-// alone draws a chart as a picture that stands alone.
+// alone draws a chart with a heading and the size of a plot.
 func alone(c *chart.Lines) *chart.Drawing {
 	c.Heading, c.Width, c.Height = true, width, height
 	return c.Draw()
 }
 
-// leastShown is the share of attempts in percent that a bar stands for at least: less would be 0.00%.
+// leastShown is the least share of attempts, in percent, for which there is a bar. A smaller share would read 0.00%.
 const leastShown = 0.005
 
-// reasons draws one bar for each point, with a colour for each reason. Points with almost no aborted attempts have no
-// bar: their number is next to their system.
+// reasons draws a bar for each point, with a color for each reason. Points with almost no aborted attempts have no bar;
+// the heading of their system counts them.
 func reasons(a *experiment.Reasons) *chart.Drawing {
 	out := &chart.Rows{Title: a.Title, About: a.Unit + " that were aborted, by reason, at each point.", XLabel: a.Unit, Heading: true, Width: width}
 	for i, reason := range a.Reasons {
@@ -118,7 +118,7 @@ func reasons(a *experiment.Reasons) *chart.Drawing {
 	return out.Draw()
 }
 
-// boxes are box plots over the nodes of each point, with a dot for each node.
+// boxes draws box plots over the nodes of each point, with a dot for each node.
 func boxes(n *experiment.Nodes) *chart.Drawing {
 	out := &chart.Rows{Title: n.Title, About: fmt.Sprintf("Box plots of %s over the nodes of each point: least, quartiles and most.", n.Unit), XLabel: n.Unit, Heading: true, Width: width}
 	colours := map[string]int{}
@@ -152,7 +152,7 @@ func seriesOf(l *experiment.Line, class int) chart.Series {
 	return s
 }
 
-// curves draws a colour for each system, and different dashes for the lines of one system.
+// curves draws each system in its color, and lines of the same system with different dashes.
 func curves(c *experiment.Curves) *chart.Lines {
 	out := &chart.Lines{Title: c.Title, About: fmt.Sprintf("%s over %s.", c.Unit, c.Axis.Parameter), XLabel: c.Axis.Parameter, YLabel: c.Unit}
 	if c.Axis.Labels != nil {
@@ -180,7 +180,7 @@ func curves(c *experiment.Curves) *chart.Lines {
 	return out
 }
 
-// timeline has a colour for each line, and the faults as bands.
+// timeline draws each line in its color, and the faults as bands.
 func timeline(t *experiment.Timeline) *chart.Lines {
 	out := &chart.Lines{Title: t.Title, About: fmt.Sprintf("%s over %s.", t.Unit, t.Axis), XLabel: t.Axis, YLabel: t.Unit}
 	for i := range t.Lines {

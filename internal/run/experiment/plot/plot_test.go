@@ -38,7 +38,8 @@ func TestDrawings(t *testing.T) {
 			}
 			drawings := figures + 2*2 // and two in each region
 			if slices.Equal(tc.figures, []float64{0}) {
-				drawings = figures - 3 // no region has clients' figures, and no transaction has its bytes on the wire or its cost
+				// Invented results of 0 have no clients' figures by region, and no bytes on the wire or cost per transaction.
+				drawings = figures - 3
 			}
 			if len(files) != 2*drawings {
 				t.Fatalf("%d files, want SVG and PNG of each of %d drawings", len(files), drawings)
@@ -84,7 +85,7 @@ func TestDrawings(t *testing.T) {
 	})
 }
 
-// figures is the number of figures of every experiment that sweeps something.
+// figures is the number of figures that every experiment with a sweep has.
 const figures = 8
 
 // TestTimeline draws more lines than there are colours.
@@ -103,7 +104,7 @@ func TestTimeline(t *testing.T) {
 		">cut<", ">kill<", ">near clientsPerRegion=8<", ">far clientsPerRegion=8<", "stroke-dasharray", "(SIMULATED)")
 }
 
-// say looks whether SVG files hold texts, and whether all are what their names say.
+// say checks that SVG files contain the texts, and that the content of each file matches its extension.
 func say(t *testing.T, files []string, texts ...string) {
 	t.Helper()
 	for _, f := range files {
@@ -126,7 +127,7 @@ func say(t *testing.T, files []string, texts ...string) {
 	}
 }
 
-// A drawn line keeps which of its points are lower bounds.
+// A drawn line records which of its points are lower bounds.
 func TestLinesMarkLowerBounds(t *testing.T) {
 	s := seriesOf(&experiment.Line{X: []float64{1, 2}, Y: []float64{1, 140}, LowerBound: []bool{false, true}}, 0)
 	if !slices.Equal(s.LowerBound, []bool{false, true}) {
