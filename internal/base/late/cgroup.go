@@ -5,18 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 )
-
-// CPUTime returns the user and system time that this process has used.
-func CPUTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // Cgroups is where the kernel mounts cgroups.
 const Cgroups = "/sys/fs/cgroup"

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// An engine that aborts for an undeclared reason is reported; procedures have reasons of their own.
+// An engine that aborts for an undeclared reason is reported. Reasons of procedures need no declaration.
 func TestUndeclaredAbortsAreTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		outcome txn.Outcome

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// thinker offloads two pieces of work at its start, of 30 and 20 steps. Meanwhile it counts the requests that it
+// thinker offloads two pieces of work at its start, with 30 and 20 steps. Meanwhile it counts the requests that it
 // receives every 10 ms.
 type thinker struct {
 	c       protocol.Config
@@ -20,7 +20,7 @@ type thinker struct {
 	seen    *[]thought
 }
 
-// thought is the end of a piece of work, or with Arg 0 a count.
+// thought is the completion of a piece of work, or with Arg 0 a count.
 type thought struct {
 	at  time.Duration
 	arg uint64
@@ -46,9 +46,8 @@ func (k *thinker) Receive(geo.NodeID, protocol.Message)             {}
 func (k *thinker) Pending() int                                     { return 0 }
 func (k *thinker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// Offloaded work takes the time of its steps, runs one piece after another, and delays nothing else. On a slow node,
-// both cores are slow. A node that restarts from its log repeats the work, and is notified of the completion of
-// unfinished pieces.
+// Offloaded work takes the time of its steps, runs sequentially, and delays nothing else. On a slow node, both cores
+// are slow. A node that restarts from its log repeats the work, and is notified when unfinished pieces complete.
 func TestBeside(t *testing.T) {
 	const ms = time.Millisecond
 	topology := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{{{}}}}
@@ -70,7 +69,7 @@ func TestBeside(t *testing.T) {
 				s.At(35*ms, func() { s.Crash(0) })
 				s.At(55*ms, func() { s.Restart(0) })
 			},
-			// The replay repeats the entries of 10 to 30 ms. Events that were due while the node was down are due when it has
+			// The replay repeats the entries of 10 to 30 ms. Events scheduled while the node was down happen when it has
 			// restarted.
 			want: []thought{{10 * ms, 0}, {20 * ms, 0}, {30 * ms, 1}, {30 * ms, 0},
 				{10 * ms, 0}, {20 * ms, 0}, {30 * ms, 1}, {30 * ms, 0},

@@ -25,14 +25,15 @@ type written struct {
 	links   map[*path]sending
 }
 
-// sending is a node's sending state of a path: the number of sent messages, and the messages that are not in the
+// sending is the state of a path at its sender: the number of sent messages, and the messages that are not in the
 // receiver's log or not synced there.
 type sending struct {
 	sent     uint64
 	unlogged []unloggedMessage
 }
 
-// unsynced returns the messages from a node that are in this node's log but possibly not synced: a crash may lose them.
+// unsynced returns the messages from a node that are in this node's log but may not be synced, so that a crash may lose
+// them.
 func (n *node) unsynced(from int32) (messages []unloggedMessage) {
 	for _, in := range n.log[n.synced:] {
 		if in.kind == onMessage && in.from == from {
@@ -42,16 +43,17 @@ func (n *node) unsynced(from int32) (messages []unloggedMessage) {
 	return messages
 }
 
-// partBytes is the size of the parts that rows are written in.
+// partBytes is the size in bytes of the parts in which rows are written.
 const partBytes = 1 << 12
 
 // Checkpoint writes a node's state, unless the node is in the middle of a step. A node with a log discards its earlier
-// inputs and restarts from the checkpoint after a crash. With swap, the node continues with a new replica read from the
-// checkpoint, and a store with the same rows. In both cases, nothing else in the simulation changes. Checkpoint panics
-// if the state cannot be written or read, or if the state that was read would be written differently. It returns the
-// size of the replica's state in bytes, or 0 if no state was written.
+// inputs and restarts from the checkpoint after a crash. If swap is set, the node continues with a new replica read
+// from the checkpoint, and a store with the same rows. In both cases, nothing else in the simulation changes.
+// Checkpoint panics if the state cannot be written or read, or if the state that was read would be written differently.
+// It returns the size of the replica's state in bytes, or 0 if no state was written.
 func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 	n := s.nodes[id]
+	// A crash may remove unsynced inputs, which is no longer possible once a checkpoint includes their effects.
 	if n.dead || n.busy || len(n.out) > 0 || n.held.Len() > 0 || s.c.Durable && !n.synchronous() {
 		return 0
 	}
@@ -67,6 +69,7 @@ func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 		w.links = map[*path]sending{}
 		for _, p := range s.all {
 			if p.from == n.id {
+				// Receivers may lose unsynced messages, and the messages before the checkpoint cannot be replayed.
 				to := sending{sent: p.sent, unlogged: s.nodes[p.to].unsynced(n.id)}
 				p.unlogged.Each(func(m unloggedMessage) { to.unlogged = append(to.unlogged, m) })
 				w.links[p] = to
@@ -78,6 +81,7 @@ func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 	}
 	if swap {
 		n.read(w)
+		// Writing the restored state again detects state that Read has lost.
 		if again := n.write(n.replica); !bytes.Equal(w.replica, again) {
 			panic(fmt.Sprintf("sim: node %s: what was read is written as %d bytes, and not as the same %d", s.c.Topology.NodeName(id), len(again), len(w.replica)))
 		}
@@ -106,10 +110,11 @@ func (n *node) write(r protocol.Replica) []byte {
 	return b
 }
 
-// read restores the node's replica and rows from the checkpoint.
+// read restores the node's replica and rows from a checkpoint.
 func (n *node) read(w *written) {
 	n.makeReplica()
 	n.store.Reset(0)
+	// A clone, because the replica may keep and change parts of the input.
 	err := checkpoint.Read(bytes.Clone(w.replica), n.world(), n.replica)
 	for _, part := range w.rows {
 		if err == nil {
@@ -121,7 +126,7 @@ func (n *node) read(w *written) {
 	}
 }
 
-// timers returns the armed timers in the order in which they fire.
+// timers returns the pending timers in the order in which they will fire.
 func (n *node) timers() (armed []armedTimer) {
 	type one struct {
 		armedTimer
@@ -140,7 +145,7 @@ func (n *node) timers() (armed []armedTimer) {
 	return armed
 }
 
-// resume brings a node that starts again to where its checkpoint was.
+// resume restores a restarting node to its checkpoint.
 func (n *node) resume() {
 	w := n.written
 	n.seed(w.pcg)
@@ -151,6 +156,7 @@ func (n *node) resume() {
 	for p, to := range w.links {
 		p.sent = to.sent
 		for i, m := range to.unlogged {
+			// The receiver may have logged some of these messages after the checkpoint.
 			if to.sent-uint64(len(to.unlogged)-i)+1 > p.logged {
 				p.unlogged.Push(m)
 			}

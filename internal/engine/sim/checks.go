@@ -11,14 +11,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// What holds of the rows of every engine.
+// Invariants of the rows of every engine.
 var (
 	oneValue   = invariant.New("store.one-value", "a version of a row is the same in every copy")
 	notAborted = invariant.New("store.not-aborted", "no copy has a row of a transaction that was answered as aborted")
 	neverBack  = invariant.New("store.never-back", "a row does not return to a version that it had before")
 )
 
-// checks holds the simulation's state for checking the invariants of its nodes.
+// checks holds the simulation's state for checking its nodes' invariants.
 type checks struct {
 	*invariant.Checker
 	aborted map[txn.ID]bool
@@ -32,7 +32,7 @@ type checkedRow struct {
 	replaced map[txn.ID]bool
 }
 
-// version names a version of a row.
+// version identifies a version of a row.
 type version struct {
 	key    txn.Key
 	writer txn.ID
@@ -47,7 +47,7 @@ func newChecks(c *Config) *checks {
 	return k
 }
 
-// Broken returns the first invariant that did not hold, with Config.Check; nil if all did.
+// Broken returns the first invariant that was violated, or nil. It needs Config.Check.
 func (s *Sim) Broken() *invariant.Broken {
 	if s.checks == nil {
 		return nil
@@ -55,8 +55,9 @@ func (s *Sim) Broken() *invariant.Broken {
 	return s.checks.Broken()
 }
 
-// check asks a node that has taken a step. Its rows are looked at where it has touched any.
+// check checks a node after a step. It checks the rows only if the step has touched any.
 func (k *checks) check(n *node, touched bool) {
+	// Later violations usually follow from the first, and only the first is reported.
 	if k.Broken() != nil {
 		return
 	}
@@ -84,6 +85,7 @@ func (k *checks) checkRows(n *node) {
 			changed = append(changed, now)
 		}
 	})
+	// The store's order is random, and the first violation found must be the same in every run.
 	slices.SortFunc(changed, func(a, b row) int { return cmp.Compare(a.key, b.key) })
 	for _, r := range changed {
 		key, old := r.key, rows[r.key]
@@ -94,6 +96,7 @@ func (k *checks) checkRows(n *node) {
 			old.replaced[old.writer] = true
 		}
 		old.writer, old.digest = r.writer, r.digest
+		// Loaded rows have no writer.
 		if r.writer == 0 {
 			continue
 		}
@@ -104,22 +107,23 @@ func (k *checks) checkRows(n *node) {
 	}
 }
 
-// answered notes an outcome that leaves a node.
+// answered records an outcome that leaves a node.
 func (k *checks) answered(n *node, o *txn.Outcome) {
 	if o.Status != txn.Aborted || k.Broken() != nil {
 		return
 	}
 	k.At(geo.NodeID(n.id), n.s.now)
 	k.aborted[o.ID] = true
+	// The version may precede the answer or follow it; checkRows detects the latter.
 	wrote := slices.ContainsFunc(k.wrote, func(w map[txn.ID]bool) bool { return w[o.ID] })
 	k.That(notAborted, !wrote, "%v is answered as aborted (%s), and a copy has its version of a row", o.ID, o.Reason)
 }
 
-// crashed forgets the node's writes, because its disk may lose them. The remaining rows are checked when the node
-// restarts.
+// crashed discards the record of the node's writes, because its disk may lose them. The remaining rows are checked when
+// the node restarts.
 func (k *checks) crashed(n *node) { k.wrote[n.id] = map[txn.ID]bool{} }
 
-// restarted forgets the state that the node may have lost, and checks its present state.
+// restarted discards the records of the node, which may have lost state, and checks its present rows.
 func (k *checks) restarted(n *node) {
 	k.Forget(geo.NodeID(n.id))
 	k.rows[n.id] = map[txn.Key]*checkedRow{}
@@ -129,7 +133,7 @@ func (k *checks) restarted(n *node) {
 	}
 }
 
-// Checked reports whether a node's replica can be checked.
+// Checked reports whether a node's replica implements protocol.Checked.
 func (s *Sim) Checked(id geo.NodeID) bool {
 	_, ok := s.nodes[id].replica.(protocol.Checked)
 	return ok

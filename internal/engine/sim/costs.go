@@ -2,12 +2,12 @@ package sim
 
 import "time"
 
-// Costs are the CPU times of operations on a node, which has a single core.
+// Costs are the CPU times of operations on a node, which has a single core for them.
 type Costs struct {
-	// Message is charged for everything that the node handles (a message, a transaction, a timer) and for every message
-	// and answer that it sends.
+	// Message is charged for each input of the node (a message, a transaction, a timer) and for each message and answer
+	// that it sends.
 	Message time.Duration
-	// Kilobyte is charged per 1000 bytes received and sent.
+	// Kilobyte is charged per 1000 bytes received or sent.
 	Kilobyte time.Duration
 	// Key is charged per operation on the store.
 	Key time.Duration
@@ -19,10 +19,9 @@ type Costs struct {
 //
 //	go test ./internal/engine/protocol/calvin -run NONE -bench Costs -benchtime 1000000x
 //
-// on an idle machine. A key operation there includes its share of the transaction: decoding, locks, procedure, answer
-// and garbage collection. A message alone costs the protocol 0.3 us there. The remaining cost of a message is its share
-// of frames, wake-ups and system calls in the real-time driver. A busy driver sends messages in batches. Steps are the
-// values that
+// on an idle machine. A key operation includes its share of the transaction: decoding, locks, procedure, answer and
+// garbage collection. Of a message's cost, 0.3 us is the protocol's. The remainder is its share of frames, wake-ups and
+// system calls in the real-time driver, which sends messages in batches when it is busy. Steps are the values that
 //
 //	go test ./internal/engine/protocol/detock -run NONE -bench Resolver
 //
@@ -34,8 +33,8 @@ var DefaultCosts = Costs{
 	Step:     200 * time.Nanosecond,
 }
 
-// On returns the costs on a CPU of milliCPU thousandths of a core. A node is a single server, so more than a core makes
-// no difference; less takes proportionally longer. 0 means a core.
+// On returns the costs on a CPU of milliCPU thousandths of a core. A node uses a single core, so more than 1000 makes
+// no difference; less takes proportionally longer. 0 means 1000.
 func (c Costs) On(milliCPU int64) Costs {
 	if milliCPU <= 0 || milliCPU >= 1000 {
 		return c
@@ -44,7 +43,8 @@ func (c Costs) On(milliCPU int64) Costs {
 	return Costs{Message: slower(c.Message), Kilobyte: slower(c.Kilobyte), Key: slower(c.Key), Step: slower(c.Step)}
 }
 
-// of returns the time for a number of messages in and out, bytes, key operations, and steps of a protocol.Worker.
+// of returns the time for the given numbers of messages in and out, bytes, key operations, and steps of a
+// protocol.Worker.
 func (c Costs) of(messages, bytes int, keys, steps int64) time.Duration {
 	return time.Duration(messages)*c.Message + time.Duration(bytes)*c.Kilobyte/1000 + time.Duration(keys)*c.Key + time.Duration(steps)*c.Step
 }

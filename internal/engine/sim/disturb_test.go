@@ -11,7 +11,7 @@ import (
 )
 
 // disturbed runs a closed loop of a single client in the second region, 100 ms from the first region. It returns the
-// client's median latency in the second before, while and after the change is on.
+// client's median latency in the seconds before, during and after the change.
 func disturbed(costs sim.Costs, change func(s *sim.Sim, on bool)) (p50 [3]time.Duration) {
 	for i := range p50 {
 		s := sim.New(sim.Config{Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures, Costs: costs})
@@ -45,8 +45,8 @@ func TestDisturbances(t *testing.T) {
 			},
 			normal: 100*time.Millisecond + hop, under: 130*time.Millisecond + hop,
 		},
-		// The request is a step with a message and takes 2 ms. The first node's answer and the answer to the client take 2 ms
-		// each, too.
+		// The request is a step with a message and takes 2 ms. The first node's answer and the answer to the client take 2
+		// ms each.
 		"a slow CPU": {
 			costs:  busy,
 			change: func(s *sim.Sim, on bool) { s.Slow(0, map[bool]int64{true: 300, false: 100}[on]) },
@@ -89,7 +89,7 @@ func TestCutNodesOneWay(t *testing.T) {
 	}
 }
 
-// A link that gets its bandwidth back does not work off its queue at the old rate.
+// When a link's bandwidth is restored, its queue drains at the new rate.
 func TestBandwidthComesBack(t *testing.T) {
 	s := sim.New(sim.Config{Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures})
 	l := simload.Add(s, 1, 1, simload.Load{Clients: 200, Next: func(*rand.Rand) string { return "r0" }, Until: 10 * time.Second})

@@ -14,52 +14,52 @@ import (
 )
 
 // Durability. With Config.Durable, every node keeps a log of its inputs. An input is in the log before its outputs
-// leave. A replica is a deterministic state machine, so the node needs to keep only the log. A restarting node starts
-// with its initial rows and replays all logged inputs, at their original times on its clock. This restores its state.
-// Messages and answers of the replay are not sent again.
+// leave. A replica is a deterministic state machine, so the log is enough. A restarting node starts with its initial
+// rows and replays all logged inputs, at their original times on its clock, which restores its state. Messages and
+// answers of the replay are not sent again.
 //
 // All messages and answers that a node has sent follow from synced inputs. The last inputs of the log may not be
-// synced: their outputs had not left when the node crashed. Either the CPU was still working on them, or HoldOutput
-// delayed their outputs. A crash keeps these inputs unless LoseTail removes them. Removed inputs count as never
-// received, and senders send them again.
+// synced: their outputs had not left when the node crashed, because the CPU was still working on them or HoldOutput
+// delayed them. A crash keeps these inputs unless LoseTail removes them. Removed inputs count as never received, and
+// senders send them again.
 //
-// Links resume where they stopped. Both ends know the number of messages that are in the receiver's log. The sender
-// keeps all later messages, and sends them again once the two nodes are reconnected. A restarted sender obtains these
-// messages from its replay.
+// Links resume where they stopped. Both ends know the number of messages in the receiver's log. The sender keeps all
+// later messages, and sends them again once the two nodes are reconnected. A restarted sender obtains these messages
+// from its replay.
 
 // input is an entry of a node's log.
 type input struct {
 	kind  uint8
 	from  int32
 	at    time.Duration // by the node's clock
-	now   time.Duration // by the simulation's
+	now   time.Duration // by the simulation's clock
 	msg   protocol.Message
 	t     *txn.Transaction
 	timer protocol.Timer
 }
 
-// again is a message of the log that the log does not have any more.
+// again returns a logged message in the form of a message that is not logged.
 func (in *input) again() unloggedMessage {
 	return unloggedMessage{in.msg, int32(FrameBytes + in.msg.Size()), in.now}
 }
 
-// durable is the state that a node keeps across a crash, and the state that it needs to restart.
+// durable is the state that a node keeps across a crash, and the state of a replay.
 type durable struct {
 	initial []initialRow
-	// written is the last checkpoint, nil for none; log are the inputs since.
+	// written is the last checkpoint, or nil. log holds the inputs since then.
 	written *written
 	log     []input
-	// synced is the number of inputs of the log that are known to be synced. leaving holds the departures of later
-	// outputs, in the order of time.
+	// synced is the number of logged inputs that are known to be synced. leaving holds the departures of later outputs,
+	// in time order.
 	synced  int
 	leaving queue.Queue[departure]
-	// orphans are the transactions whose clients were notified that the node was lost.
+	// orphans holds the transactions whose clients got Unknown because the node crashed.
 	orphans map[txn.ID]bool
 
 	replaying bool
-	clock     time.Duration // of the input that is replayed, by the node's clock
-	moment    time.Duration // the same by the simulation's
-	armed     []armedTimer  // set in the replay and not fired in it
+	clock     time.Duration // time of the replayed input by the node's clock
+	moment    time.Duration // time of the replayed input by the simulation's clock
+	armed     []armedTimer  // timers set and not fired in the replay
 }
 
 // departure is the time at which the outputs of a step leave, and the number of inputs that are synced by then.
@@ -78,12 +78,12 @@ type armedTimer struct {
 	timer protocol.Timer
 }
 
-// delivery is the state of a durable path that outlives its connections.
+// delivery is the state of a path that outlives its connections.
 type delivery struct {
-	// unlogged are the messages that are not in the receiver's log, in order.
+	// unlogged holds, in order, the messages that are not in the receiver's log.
 	unlogged queue.Queue[unloggedMessage]
-	// logged is the number of messages in the receiver's log. sent is the number of all messages; during a replay, of the
-	// messages replayed so far.
+	// logged is the number of messages in the receiver's log. sent is the number of messages sent or, during a replay,
+	// replayed so far.
 	logged, sent uint64
 	// connection is the number of the current connection; messages in flight on an earlier connection are lost. down is
 	// set while there is no connection.
@@ -97,13 +97,14 @@ type unloggedMessage struct {
 	sent time.Duration
 }
 
-// record puts an input into the node's log, before the replica sees it.
+// record appends an input to the node's log, before the replica handles it.
 func (n *node) record(it *item) {
 	switch it.kind {
 	case onStart:
 		n.store.Each(func(k txn.Key, r store.Record) { n.initial = append(n.initial, initialRow{k, r.Value}) })
 	case onMessage:
 		p := n.s.path(it.from, n.id)
+		// The connection delivers in order, so this message is the first that was not logged.
 		p.unlogged.Pop()
 		p.logged++
 	}
@@ -120,7 +121,7 @@ func (n *node) departs(at time.Duration) {
 	}
 }
 
-// departed takes note of the outputs that have left by now.
+// departed updates synced for the outputs that have left by now.
 func (n *node) departed() {
 	for n.leaving.Len() > 0 && n.leaving.Front().at <= n.s.now {
 		n.synced = max(n.synced, n.leaving.Front().synced)
@@ -128,23 +129,23 @@ func (n *node) departed() {
 	}
 }
 
-// LoseTail lets a node that has crashed find less in its log than it had written: of the inputs that were not synced,
-// the first keep, in percent, are left. It returns how many are lost.
+// LoseTail removes unsynced inputs from the end of a crashed node's log; the first keep percent of them remain. It
+// returns the number of inputs removed.
 func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
 	n := s.nodes[id]
 	if !n.dead || !s.c.Durable {
 		panic("sim: only a node that has crashed, and has a log, loses the end of it")
 	}
-	n.departs(s.now) // what left earlier; no step is at work any more
+	n.departs(s.now) // accounts for earlier departures; no step is in progress any more
 	first := n.synced
 	if n.written == nil {
-		first = max(first, 1) // a node that has started has synced that
+		first = max(first, 1) // the start itself is always synced
 	}
 	unsynced := max(0, len(n.log)-first)
 	lost = unsynced - unsynced*keep/100
 	for i := len(n.log) - 1; i >= len(n.log)-lost; i-- {
 		switch in := &n.log[i]; in.kind {
-		case onMessage: // it is not acknowledged
+		case onMessage: // the sender still has it and will send it again
 			p := s.path(in.from, n.id)
 			p.unlogged.PushFront(in.again())
 			p.logged--
@@ -157,8 +158,8 @@ func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
 	return lost
 }
 
-// Restart starts a crashed node again from its log; Config.Durable must be set. Replaying the log takes the CPU's time.
-// A link to another living node works again after a round trip.
+// Restart restarts a crashed node from its log; Config.Durable must be set. Replaying the log takes CPU time. A link to
+// another live node works again after a round trip.
 func (s *Sim) Restart(id geo.NodeID) {
 	n := s.nodes[id]
 	if !s.c.Durable {
@@ -171,6 +172,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 		n.trace(Observation{Kind: StartsAgain, Inputs: len(n.log)})
 	}
 	n.dead, n.busy = false, false
+	// Items of the earlier life, such as timers and step ends, no longer match and are dropped.
 	n.life++
 	n.held = queue.Queue[time.Duration]{}
 	n.synced, n.leaving = len(n.log), queue.Queue[departure]{}
@@ -180,9 +182,11 @@ func (s *Sim) Restart(id geo.NodeID) {
 		s.checks.restarted(n)
 	}
 	for _, a := range n.armed {
+		// A timer that expired while the node was down fires now.
 		s.push(max(s.now, a.due), item{kind: onTimer, to: n.id, timer: a.timer, life: n.life})
 	}
 	n.armed = nil
+	// The node crashed before it had handled its start.
 	if len(n.log) == 0 && n.written == nil {
 		s.after(0, item{kind: onStart, to: n.id, life: n.life})
 	} else if cost := s.c.Costs.of(len(n.log), 0, int64(n.store.Ops()-ops), n.steps()); cost > 0 {
@@ -198,6 +202,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 			s.release(h.item)
 		}
 		p.held = nil
+		// Messages in flight on the old connection must not arrive: they are sent again on the new connection.
 		p.connection++
 		p.down = true
 		s.after(s.c.Topology.RTT(s.c.Topology.RegionOf(geo.NodeID(p.from)), s.c.Topology.RegionOf(geo.NodeID(p.to))),
@@ -205,9 +210,10 @@ func (s *Sim) Restart(id geo.NodeID) {
 	}
 }
 
-// connect sends the messages that are not in the receiver's log over the new connection of a path.
+// connect opens the new connection of a path, and sends the messages that are not in the receiver's log.
 func (s *Sim) connect(it item) {
 	p := s.path(it.from, it.to)
+	// A node may have crashed or restarted again since, and then another event connects the path.
 	if it.life != p.connection || s.nodes[p.from].dead || s.nodes[p.to].dead {
 		return
 	}
@@ -215,7 +221,7 @@ func (s *Sim) connect(it item) {
 	p.unlogged.Each(func(m unloggedMessage) { s.carry(p, m) })
 }
 
-// sendDurably sends a message, now or when there is a connection.
+// sendDurably sends a message now, or when there is a connection.
 func (n *node) sendDurably(o *output) {
 	p := n.s.path(n.id, o.to)
 	m := unloggedMessage{o.msg, o.size, n.s.now}
@@ -226,7 +232,7 @@ func (n *node) sendDurably(o *output) {
 	}
 }
 
-// carry puts a message on its way over a path's connection.
+// carry transmits a message over a path's current connection.
 func (s *Sim) carry(p *path, m unloggedMessage) {
 	s.transmit(p.from, p.to, s.keep(item{kind: onMessage, from: p.from, to: p.to, size: m.size, msg: m.msg, sent: m.sent, life: p.connection}), int(m.size))
 }
@@ -234,6 +240,7 @@ func (s *Sim) carry(p *path, m unloggedMessage) {
 // replay recreates the replica and replays its log to the end.
 func (n *node) replay() {
 	s := n.s
+	// The replay must produce exactly the messages that were not logged; compare checks this.
 	before := map[*path]queue.Queue[unloggedMessage]{}
 	for _, p := range s.all {
 		if p.from == n.id {
@@ -248,6 +255,7 @@ func (n *node) replay() {
 	if n.written != nil {
 		n.resume()
 	} else {
+		// The same seeds as at the first start, so that the replica draws the same random numbers.
 		n.seed(*rand.NewPCG(s.c.Seed, uint64(n.id)+1))
 		n.buggify = s.c.Buggify.Node(geo.NodeID(n.id))
 		n.store.Reset(len(n.initial))
@@ -260,20 +268,22 @@ func (n *node) replay() {
 		in := &n.log[i]
 		n.clock, n.moment = in.at, in.now
 		if in.kind == onTimer {
+			// The timer fired in the original run, so it must not fire again after the replay.
 			n.disarm(in.timer)
 		}
 		n.feed(in.kind, in.from, in.msg, in.t, in.timer)
 	}
 	n.replaying = false
-	for _, p := range s.all { // in their order, so that the first difference found is always the same
+	for _, p := range s.all { // in a fixed order, so that the first difference found is always the same
 		if old, ok := before[p]; ok {
 			n.compare(p, old)
 		}
 	}
 }
 
-// compare fails if the replay sends other messages than the original run.
+// compare panics if the replay sends other messages than the original run.
 func (n *node) compare(p *path, old queue.Queue[unloggedMessage]) {
+	// The replay may send more: the outputs of unsynced inputs had not left before the crash.
 	differs := p.unlogged.Len() < old.Len() || p.sent < p.logged
 	if n.s.c.CheckCodec && !differs {
 		var again []protocol.Message
@@ -298,7 +308,8 @@ func (n *node) resend(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// disarm removes the timer that fired according to an entry of the log. Of equal timers, it removes the earliest.
+// disarm removes the timer that fired according to an entry of the log. If several timers are equal, it removes the
+// earliest.
 func (n *node) disarm(t protocol.Timer) {
 	first := -1
 	for i, a := range n.armed {

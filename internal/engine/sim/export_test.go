@@ -2,7 +2,7 @@ package sim
 
 import "github.com/geobench/geobench/internal/base/geo"
 
-// ForgetSynced lets a crashed node forget which inputs were synced, and all but the first of them: a log that promises
+// ForgetSynced marks all inputs of a crashed node except the first as not synced, as with a log that guarantees
 // nothing.
 func ForgetSynced(s *Sim, id geo.NodeID) {
 	s.nodes[id].synced = 0

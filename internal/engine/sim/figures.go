@@ -9,21 +9,21 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// figureEvents is the number of events between two readings of figures. Each reading takes the figures of the next
-// node. Reading some twenty figures takes about as long as an event, and a scenario has hundreds of thousands of
-// events.
+// figureEvents is the number of events between two readings of metrics. Each reading covers the next node. Reading some
+// twenty metrics takes about as long as an event, and a scenario has hundreds of thousands of events.
 const figureEvents = 32
 
-// readOutcome holds an outcome against the reasons for which the engine declares that it aborts transactions.
+// readOutcome reports an abort whose reason the engine does not declare.
 func (s *Sim) readOutcome(o *txn.Outcome) {
+	// Reasons of procedures belong to the workload, not to the engine.
 	if o.Status == txn.Aborted && o.Cause != txn.CauseProcedure && !slices.Contains(s.c.Engine.Aborts, o.Reason) {
 		s.c.Figures(fmt.Errorf("at %v: engine %s aborts transaction %v for %q, which Engine.Aborts does not "+
 			"declare", s.now, s.c.Engine.Name, o.ID, o.Reason))
 	}
 }
 
-// readFigures holds the readings of a node against the declarations of the engine. A dead node's replica is not read:
-// its last readings are from a step that may not have ended.
+// readFigures compares a node's readings with the engine's declarations. A dead node is skipped: its replica may have
+// stopped in the middle of a step.
 func (s *Sim) readFigures(n *node) {
 	if n.dead {
 		return

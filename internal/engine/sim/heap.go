@@ -11,7 +11,7 @@ type event struct {
 
 func (e *event) before(o *event) bool { return e.at < o.at || (e.at == o.at && e.seq < o.seq) }
 
-// eventHeap is a heap with four children per node, which is flatter and kinder to the cache than two.
+// eventHeap is a heap with four children per node, which is flatter and has better cache locality than a binary heap.
 type eventHeap struct {
 	events []event
 	seq    uint64
@@ -37,6 +37,7 @@ func (h *eventHeap) push(at time.Duration, item int32) {
 func (h *eventHeap) pop() event {
 	first := h.events[0]
 	n := len(h.events) - 1
+	// The last event fills the hole: it moves down from the root to its place.
 	e := h.events[n]
 	h.events = h.events[:n]
 	if n == 0 {

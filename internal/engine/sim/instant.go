@@ -8,25 +8,24 @@ import (
 )
 
 // Bounds on the events of a virtual instant, which are processed in rounds. The first round has the events scheduled
-// before the instant; each next round has the events that the previous round scheduled for the same instant. Any number
-// of events may be due in the first rounds, such as the timers of a million clients. Only a replica or a client in an
+// before the instant; each following round has the events that the previous round scheduled for the same instant. The
+// first rounds may have any number of events, such as the timers of a million clients. Only a replica or client in an
 // endless cycle needs thousands of rounds, or millions of events after the second round.
 const (
 	maxRounds      = 10_000
 	maxLaterEvents = 2_000_000
 )
 
-// instant counts what happens now.
+// instant counts the events of the current instant.
 type instant struct {
-	rounds int    // after the first
-	later  int    // events after the second
-	asked  uint64 // the number of the last event that had been asked for when the round began
+	rounds int    // number of rounds after the first
+	later  int    // number of events after the second round
+	asked  uint64 // seq of the last event that was scheduled when the round started
 }
 
-// Standstill is the panic value of Run when events of an instant schedule further events for the same instant without
-// end.
+// Standstill is the panic value of Run if events of an instant keep scheduling further events for the same instant.
 type Standstill struct {
-	// At is the virtual time that does not pass, Last describes the event at which Run gave up.
+	// At is the virtual time that does not advance. Last describes the event at which Run stopped.
 	At   time.Duration
 	Last string
 	// Rounds is the number of rounds after the first. Events is the number of events after the second round.
@@ -44,6 +43,7 @@ func (i *instant) count(e *event, s *Sim) {
 		*i = instant{asked: s.events.seq}
 		return
 	}
+	// Events happen in the order of seq, so the first event scheduled after the round started opens the next round.
 	if e.seq > i.asked {
 		i.rounds++
 		i.asked = s.events.seq
@@ -57,7 +57,7 @@ func (i *instant) count(e *event, s *Sim) {
 	}
 }
 
-// describe says in a few words what an event is about.
+// describe returns a short description of an event.
 func (s *Sim) describe(it *item) string {
 	node := func(n int32) string { return s.c.Topology.NodeName(geo.NodeID(n)) }
 	client := func() string { return "clients in " + s.c.Topology.Regions[s.clients[it.to].region] }

@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// restless is a replica that sets timers for the current instant: from 1 s on, many at the same time, each of which
-// sets further timers for a number of rounds.
+// restless is a replica that sets timers for the current instant. From 1 s on it sets many at the same time, each of
+// which sets further timers for a number of rounds.
 type restless struct {
 	env              protocol.Env
 	at, each, rounds int

@@ -16,23 +16,22 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// timerLate is a behaviour that every protocol must tolerate: a timer guarantees that it does not fire too early, but
-// not that it fires in time.
+// timerLate is a behaviour that every protocol must tolerate: a timer never fires early, but may fire late.
 var timerLate = buggify.New("sim.timer-late", "A timer fires after twice its time")
 
 // core is a node's CPU: it serves a single item at a time.
 type core struct {
 	busy       bool
-	head, tail int32 // of the items that wait for it, linked by next
+	head, tail int32 // of the queue of items, linked by next
 	queued     int
-	out        []output // what its current step sends when it is over
-	logged     int      // inputs in the node's log when its current step started, including the step's input
+	out        []output // outputs of the current step, sent at its end
+	logged     int      // number of inputs in the node's log when the current step started, including the step's input
 }
 
-// idleCore has nothing to do.
+// idleCore is a core with an empty queue.
 var idleCore = core{head: -1, tail: -1}
 
-// take takes an item out of the queue, which is not empty.
+// take removes and returns the first item of the queue. The queue must not be empty.
 func (c *core) take(s *Sim) int32 {
 	i := c.head
 	c.head = s.items[i].next
@@ -40,7 +39,7 @@ func (c *core) take(s *Sim) int32 {
 	return i
 }
 
-// wait puts an item into the queue.
+// wait appends an item to the queue.
 func (c *core) wait(s *Sim, i int32) {
 	s.items[i].next = -1
 	if c.head < 0 {
@@ -60,7 +59,7 @@ func (c *core) drop(s *Sim) {
 	*c = idleCore
 }
 
-// node is a replica with a CPU, and the replica's Env.
+// node is a replica with a CPU. It is also the replica's Env.
 type node struct {
 	core
 	s       *Sim
@@ -68,34 +67,34 @@ type node struct {
 	replica protocol.Replica
 	worker  protocol.Worker // the replica, if it implements protocol.Worker
 	offload protocol.RemoteWork
-	figures *protocol.FigureWatch // of the replica; nil until it is read
+	figures *protocol.FigureWatch // of the replica; nil until its first reading
 	store   store.Store
 	rng     *rand.Rand
-	pcg     *rand.PCG // of rng
+	pcg     *rand.PCG // the source of rng
 	buggify *buggify.Node
-	offset  time.Duration // of its clock
-	least   time.Duration // that its clock shows, since it was set back
+	offset  time.Duration // of its clock from the simulation's clock
+	least   time.Duration // lower bound of its clock, set when the clock is changed
 
-	slow      int64         // percent that the CPU takes longer
-	hold      time.Duration // of a share of its steps' outputs
+	slow      int64         // additional CPU time in percent
+	hold      time.Duration // delay of the outputs of holdShare percent of its steps
 	holdShare int64
-	released  time.Duration // when the last output that was held leaves
-	// held holds the completion times of this life's steps whose outputs have not left, or leave at this instant.
+	released  time.Duration // time when the last delayed output leaves
+	// held holds the completion times of steps of this life whose outputs have not left, or leave at this instant.
 	held queue.Queue[time.Duration]
 
-	// incarnation is the incarnation of this process. known holds, by node, the incarnations of the other nodes to which
-	// it has links; it is nil for the first incarnation.
+	// incarnation is the incarnation of this process. known holds, by node, the incarnation of the other node that its
+	// link leads to; nil if all are first incarnations.
 	incarnation uint32
 	known       []uint32
 
 	dead     bool
-	life     uint32 // counts the times that the node has started again
-	outBytes int    // of the outputs of the step that is served that the CPU is charged for
-	free     int    // outputs that it is not charged for
+	life     uint32 // number of restarts
+	outBytes int    // bytes of the current step's outputs that are charged to the CPU
+	free     int    // number of the current step's outputs that are not charged
 	// beside is the time at which the node's second core has completed all offloaded work.
 	beside time.Duration
 
-	waiting map[txn.ID]int32 // the client of each transaction submitted and not answered
+	waiting map[txn.ID]int32 // the client of each submitted, unanswered transaction
 	busyFor time.Duration
 	handled int64
 	durable
@@ -111,14 +110,14 @@ func (n *node) config() protocol.Config {
 
 func (n *node) makeReplica() { n.use(n.s.c.Engine.New(n.config())) }
 
-// use makes a replica the node's.
+// use installs a replica in the node.
 func (n *node) use(r protocol.Replica) {
-	n.replica, n.figures = r, nil // a replica that starts again counts from 0
+	n.replica, n.figures = r, nil // the counters of a new replica start at 0
 	n.worker, _ = n.replica.(protocol.Worker)
 	n.offload, _ = n.replica.(protocol.RemoteWork)
 }
 
-// steps returns the steps that the replica has taken so far.
+// steps returns the number of steps that the replica has taken; 0 if it is not a protocol.Worker.
 func (n *node) steps() int64 {
 	if n.worker == nil {
 		return 0
@@ -130,12 +129,12 @@ func (n *node) steps() int64 {
 type output struct {
 	to      int32
 	size    int32
-	life    uint32           // of the receiver that is meant: its incarnation
-	msg     protocol.Message // nil: an outcome
+	life    uint32           // the incarnation of the receiver that is meant
+	msg     protocol.Message // nil for an outcome
 	outcome txn.Outcome
 }
 
-// arrive takes an item that has reached the node.
+// arrive handles an item that has reached the node: it serves, queues or drops the item.
 func (n *node) arrive(i int32) {
 	switch {
 	case n.dead || n.stale(&n.s.items[i]):
@@ -150,9 +149,10 @@ func (n *node) arrive(i int32) {
 	}
 }
 
-// stale reports whether an item belongs to an earlier life of the node or to a connection that has ended.
+// stale reports whether an item belongs to an earlier life of the node or to an earlier connection.
 func (n *node) stale(it *item) bool {
 	switch {
+	// A later incarnation of that node may already have been announced.
 	case it.kind == onReplaced:
 		return n.knows(it.from) >= it.life
 	case it.kind != onMessage:
@@ -163,11 +163,11 @@ func (n *node) stale(it *item) bool {
 	return it.life != n.incarnation
 }
 
-// next serves the queue until the CPU is busy or there is nothing left.
+// next serves the queue until the CPU is busy or the queue is empty.
 func (n *node) next() {
 	for !n.busy && n.head >= 0 {
 		i := n.take(n.s)
-		if n.stale(&n.s.items[i]) { // the sender has started again meanwhile, and sends it once more
+		if n.stale(&n.s.items[i]) { // the sender has restarted in the meantime, and sends it again
 			n.s.release(i)
 			continue
 		}
@@ -194,6 +194,7 @@ func (n *node) serve(i int32) {
 	if s.c.Trace != nil {
 		n.traceInput(&it)
 	}
+	// An input must be in the log before the replica can produce outputs from it.
 	if s.c.Durable {
 		n.record(&it)
 		n.logged = len(n.log)
@@ -206,6 +207,7 @@ func (n *node) serve(i int32) {
 		s.checks.check(n, n.store.Ops() != ops)
 	}
 	messages, bytes, keys, steps := len(n.out)-n.free, n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps
+	// Another server handles this message, so neither its bytes nor its work count for the CPU.
 	if it.kind == onMessage && n.offloads(it.from, it.msg) {
 		keys, steps = 0, 0
 	} else {
@@ -215,6 +217,7 @@ func (n *node) serve(i int32) {
 	n.outBytes, n.free = 0, 0
 	cost = n.slowed(cost)
 	n.busyFor += cost
+	// Without cost, the step ends now and needs no event.
 	if cost == 0 {
 		n.leave()
 		return
@@ -223,7 +226,7 @@ func (n *node) serve(i int32) {
 	s.after(cost, item{kind: onIdle, to: n.id, life: n.life})
 }
 
-// slowed returns the CPU time for an operation of the given cost on a slowed node.
+// slowed returns the CPU time on this node for an operation of the given cost.
 func (n *node) slowed(cost time.Duration) time.Duration {
 	return cost + cost*time.Duration(n.slow)/100
 }
@@ -233,7 +236,7 @@ func (n *node) offloads(peer int32, m protocol.Message) bool {
 	return n.offload != nil && n.offload.Offloads(geo.NodeID(peer), m)
 }
 
-// feed hands an input to the replica.
+// feed passes an input to the replica.
 func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transaction, timer protocol.Timer) {
 	switch kind {
 	case onStart:
@@ -249,14 +252,16 @@ func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transacti
 	}
 }
 
-// leave sends the outputs of the step, or holds them.
+// leave sends the outputs of the step, or delays them.
 func (n *node) leave() {
 	if n.hold > 0 && n.s.rng.Int64N(100) < n.holdShare {
 		n.released = max(n.released, n.s.now+n.hold)
 	}
+	// Even without outputs, the step's input is synced by then.
 	if n.s.c.Durable {
 		n.departs(n.released)
 	}
+	// Outputs must leave in order, so they wait while earlier outputs are delayed.
 	if n.released <= n.s.now && n.held.Len() == 0 {
 		n.send(n.out)
 		clear(n.out)
@@ -267,7 +272,7 @@ func (n *node) leave() {
 		out, life := slices.Clone(n.out), n.life
 		n.held.Push(n.s.now)
 		n.s.push(max(n.released, n.s.now), item{kind: onControl, control: func() {
-			if n.life == life { // or the replay of the log has sent it
+			if n.life == life { // otherwise the node has restarted, and its replay has sent the outputs
 				n.held.Pop()
 				n.send(out)
 			}
@@ -277,7 +282,7 @@ func (n *node) leave() {
 	}
 }
 
-// send puts outputs on their way.
+// send sends outputs to other nodes and clients.
 func (n *node) send(out []output) {
 	if n.dead {
 		return
@@ -303,6 +308,7 @@ func (n *node) send(out []output) {
 			s.checks.answered(n, &o.outcome)
 		}
 		client, ok := n.waiting[o.outcome.ID]
+		// The client got Unknown when the node crashed, so this late answer has no receiver.
 		if !ok && n.orphans[o.outcome.ID] {
 			delete(n.orphans, o.outcome.ID)
 			continue
@@ -325,7 +331,7 @@ func (n *node) Now() time.Duration {
 	return max(n.s.now+n.offset, n.least)
 }
 
-// seed makes a source the node's.
+// seed sets the source of the node's random numbers.
 func (n *node) seed(source rand.PCG) {
 	n.pcg = &source
 	n.rng = rand.New(n.pcg)
@@ -339,6 +345,7 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 	if int32(to) == n.id {
 		panic(fmt.Sprintf("sim: node %d sends a message to itself", n.id))
 	}
+	// The original run has already sent this message; resend keeps it only for receivers that lack it.
 	if n.replaying {
 		n.resend(to, m)
 		return
@@ -357,24 +364,27 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 
 // After implements protocol.Env.
 func (n *node) After(d time.Duration, t protocol.Timer) {
+	// Also during a replay, which must draw the same random decisions.
 	if n.buggify != nil && n.Buggify(timerLate) {
 		d *= 2
 	}
 	if n.replaying {
+		// Base the timer on the original time: after the replay it fires as originally scheduled.
 		n.armed = append(n.armed, armedTimer{n.moment + max(0, d), t})
 		return
 	}
 	n.s.after(d, item{kind: onTimer, to: n.id, timer: t, life: n.life})
 }
 
-// Offload implements protocol.Env. The work runs immediately, and counts as completed at the time at which the second
-// core would complete it.
+// Offload implements protocol.Env. The work runs immediately, and counts as completed when the second core would have
+// completed it.
 func (n *node) Offload(work func() int64, t protocol.Timer) {
 	cost := n.slowed(n.s.c.Costs.of(0, 0, 0, work()))
 	now := n.s.now
 	if n.replaying {
 		now = n.moment
 	}
+	// The second core works sequentially, so new work starts after all earlier work.
 	n.beside = max(n.beside, now) + cost
 	if n.replaying {
 		n.armed = append(n.armed, armedTimer{n.beside, t})
@@ -386,6 +396,7 @@ func (n *node) Offload(work func() int64, t protocol.Timer) {
 
 // Mark implements protocol.Env.
 func (n *node) Mark(p *coverage.Mark) {
+	// The original run has counted this hit.
 	if n.s.c.Marks == nil || n.replaying {
 		return
 	}
@@ -410,6 +421,7 @@ func (n *node) Buggify(p *buggify.Point) bool {
 
 // Reply implements protocol.Env.
 func (n *node) Reply(o txn.Outcome) {
+	// A replayed answer belongs to a client that already has it or has got Unknown.
 	if n.replaying {
 		delete(n.orphans, o.ID)
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Observation is something that happens on a node: an input that its replica takes, or an output.
+// Observation is an event on a node: an input of its replica, or an output.
 type Observation struct {
 	At   time.Duration
 	Node geo.NodeID
@@ -19,12 +19,12 @@ type Observation struct {
 	Peer    geo.NodeID
 	Sent    time.Duration
 	Message protocol.Message
-	// Transaction is submitted, Outcome is replied, Timer fires, Mark is hit, each for its kind.
+	// Transaction, Outcome, Timer and Mark are set for IsSubmitted, Replies, Fires and Hits, respectively.
 	Transaction *txn.Transaction
 	Outcome     txn.Outcome
 	Timer       protocol.Timer
 	Mark        *coverage.Mark
-	// Inputs is the length of the log that a node starts again from.
+	// Inputs is the length of the log from which a node restarts.
 	Inputs int
 	// Incarnation is the incarnation of a replaced node, or of the peer that the node is notified of.
 	Incarnation uint32
@@ -32,10 +32,10 @@ type Observation struct {
 	topology *geo.Topology
 }
 
-// ObservationKind says what happens.
+// ObservationKind is the kind of an Observation.
 type ObservationKind uint8
 
-// What happens on a node.
+// Kinds of observations.
 const (
 	Starts ObservationKind = iota
 	StartsAgain
@@ -82,7 +82,7 @@ func (o Observation) what() string {
 	return text
 }
 
-// trace reports an event on a node to the observer.
+// trace passes an observation to Config.Trace.
 func (n *node) trace(o Observation) {
 	o.At, o.Node, o.topology = n.s.now, geo.NodeID(n.id), n.s.c.Topology
 	n.s.c.Trace(o)

@@ -12,16 +12,16 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Replacement. A node that has no log and loses its process can be replaced by another node, if the engine supports
-// this. Links belong to incarnations. The first frame of a new incarnation announces it to a peer, after all frames of
-// the old incarnation, and opens the link back. Earlier messages of the peer are meant for the old incarnation and are
-// lost.
+// Replacement. If the engine supports it, another node can replace a node that has no log and loses its process. Links
+// belong to incarnations. The first frame of a new incarnation announces it to a peer, after all frames of the old
+// incarnation, and opens the link in the other direction. Earlier messages of the peer are meant for the old
+// incarnation and are lost.
 
-// helloBytes is the size of the frame that announces a new incarnation.
+// helloBytes is the size in bytes of the frame that announces a new incarnation.
 const helloBytes = 32
 
-// Replace puts a new incarnation in the place of a crashed node. The new incarnation is an empty process, which obtains
-// its state from the other nodes. Config.Durable must not be set, and the engine's replicas must be protocol.Rejoiners.
+// Replace replaces a crashed node with a new incarnation: an empty process that obtains its state from the other nodes.
+// Config.Durable must not be set, and the engine's replicas must be protocol.Rejoiners.
 func (s *Sim) Replace(id geo.NodeID) {
 	n := s.nodes[id]
 	if _, ok := n.replica.(protocol.Rejoiner); !ok || s.c.Durable {
@@ -34,6 +34,7 @@ func (s *Sim) Replace(id geo.NodeID) {
 	n.life++
 	n.incarnation++
 	n.held, n.released = queue.Queue[time.Duration]{}, s.now
+	// Another seed for each incarnation: the predecessor's random numbers must not be repeated.
 	n.seed(*rand.NewPCG(s.c.Seed, uint64(n.incarnation)<<32|uint64(n.id)+1))
 	everywhere := rowsEverywhere(n.store)
 	n.store.Reset(len(everywhere))
@@ -53,6 +54,7 @@ func (s *Sim) Replace(id geo.NodeID) {
 		if p == n {
 			continue
 		}
+		// The new incarnation starts without knowledge of other replaced nodes: see protocol.Rejoiner.
 		if p.incarnation > 0 {
 			s.after(0, item{kind: onReplaced, from: p.id, to: n.id, life: p.incarnation, sent: s.now})
 		}
@@ -60,13 +62,14 @@ func (s *Sim) Replace(id geo.NodeID) {
 	}
 }
 
-// FullyReplicated reports whether every living node says that all that it has copies of has as many of them as at
-// first, new incarnations included. The engine's replicas must be protocol.Rejoiners.
+// FullyReplicated reports whether every live node reports that everything that it stores has its full number of copies,
+// new incarnations included. The engine's replicas must be protocol.Rejoiners.
 func (s *Sim) FullyReplicated() bool {
 	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.dead && !n.replica.(protocol.Rejoiner).FullyReplicated() })
 }
 
-// rowsEverywhere returns the rows that every node has and no transaction writes, regardless of how a store was filled.
+// rowsEverywhere returns the rows that every node has and no transaction writes, regardless of how the store was
+// filled.
 func rowsEverywhere(s store.Store) (rows []initialRow) {
 	s.Each(func(k txn.Key, r store.Record) {
 		if k.Everywhere() {
@@ -84,7 +87,7 @@ func (n *node) knows(peer int32) uint32 {
 	return n.known[peer]
 }
 
-// meet changes the link to another node to that node's new incarnation.
+// meet directs the link to another node to its new incarnation.
 func (n *node) meet(peer int32, incarnation uint32) {
 	if n.known == nil {
 		n.known = make([]uint32, len(n.s.nodes))

@@ -48,8 +48,8 @@ func (c *caller) FullyReplicated() bool                            { return true
 func (c *caller) Replaced(n geo.NodeID, incarnation uint32)        { c.others[n] = incarnation }
 
 // A link belongs to an incarnation. No node receives a message that was meant for its predecessor, or a message from an
-// incarnation whose successor it has heard of. This holds for messages in flight, delayed by a cut, in a queue, or held
-// for a disk. New incarnations start with only the rows that every node has.
+// incarnation whose successor has been announced to it. This applies to messages in flight, delayed by a cut, in a
+// queue, or waiting for a disk. New incarnations start with only the rows that every node has.
 func TestReplace(t *testing.T) {
 	now := map[geo.NodeID]*caller{}
 	engine := &protocol.Engine{Name: "caller", Decode: echoEngine.Decode, New: func(c protocol.Config) protocol.Replica {
@@ -72,7 +72,7 @@ func TestReplace(t *testing.T) {
 	}
 	s.Run(time.Second)
 	lose(0, 0)
-	s.Run(s.Now() + 10*time.Millisecond) // the other nodes have not heard of it
+	s.Run(s.Now() + 10*time.Millisecond) // the announcement has not reached the other nodes
 	lose(1, time.Millisecond)
 	s.Run(s.Now() + time.Second)
 	s.Cut(0, 2)

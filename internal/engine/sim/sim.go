@@ -1,10 +1,10 @@
-// Package sim runs a database in virtual time: the same replicas that run as real nodes, on a simulated network and
-// with a simulated CPU each, as a discrete-event simulation. Minutes of a database take seconds, and the same seed
+// Package sim runs a database in virtual time, as a discrete-event simulation: the replicas that also run as real
+// nodes, on a simulated network and with a simulated CPU each. Minutes of a database take seconds, and the same seed
 // gives the same events, byte for byte.
 //
-// Network. Every pair of nodes has a connection in each direction, a geo.Path over the link of their regions; so has
-// every client machine with the nodes of its region. Messages are handed over by pointer, their Size counts on the
-// wire.
+// Network. Every pair of nodes has a connection in each direction, a geo.Path over the link of their regions. Every
+// client machine has such connections to the nodes of its region. Messages are passed by pointer, but their Size counts
+// on the wire.
 //
 // CPU. A node is a single server with a queue. Each message, transaction or timer waits for its turn. Then the
 // replica's method runs in no virtual time, and its time is charged afterwards: see Costs. The replica's messages leave
@@ -27,10 +27,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// FrameBytes is the overhead of a frame that carries a single message: see package wire.
+// FrameBytes is the overhead in bytes of a frame that carries a single message: see package wire.
 const FrameBytes = 16
 
-// probeBytes is the size of a probe's frame, there and back.
+// probeBytes is the size in bytes of a probe's frame, in either direction.
 const probeBytes = 32
 
 // Config describes a simulation.
@@ -40,30 +40,31 @@ type Config struct {
 	Params     protocol.Params // from Engine.Resolve
 	Procedures *txn.Registry
 	Seed       uint64
-	// Coordinators is whom clients send their transactions to.
+	// Coordinators selects the nodes to which clients send their transactions.
 	Coordinators geo.Coordinators
-	// Costs of a node's CPU. The zero value is a CPU that takes no time; see DefaultCosts.
+	// Costs are the costs of a node's CPU. The zero value is a CPU that takes no time; see DefaultCosts.
 	Costs Costs
-	// ClockOffsets is what each node's clock is ahead of the simulation's, by NodeID; empty for perfect clocks.
+	// ClockOffsets holds the offset of each node's clock from the simulation's, by NodeID; a positive offset is ahead;
+	// empty for perfect clocks.
 	ClockOffsets []time.Duration
-	// ProbeEvery is the interval at which the round trip between regions is measured; 0 for never.
+	// ProbeEvery is the interval at which round trips between regions are measured; 0 for never.
 	ProbeEvery time.Duration
-	// Durable gives every node a log of its inputs, so that it can start again after a crash: see Restart. Stores must be
+	// Durable gives every node a log of its inputs, so that it can restart after a crash: see Restart. Stores must be
 	// filled before the first Run.
 	Durable bool
 	// Shrink is protocol.Config.Shrink.
 	Shrink uint8
-	// CheckCodec encodes and decodes every message on its way, and panics when its Size is wrong or it is refused.
+	// CheckCodec encodes and decodes every message in transit. It panics if Size is wrong or decoding fails.
 	CheckCodec bool
 	// Buggify, if not nil, decides when replicas take rare actions.
 	Buggify *buggify.Plan
 	// Marks, if not nil, counts the coverage marks that replicas hit.
 	Marks *coverage.Hits
-	// Check asks replicas for their invariants after every step, and looks at their rows: see Broken. It changes nothing,
-	// and is slow.
+	// Check checks the invariants of replicas and their rows after every step: see Broken. It does not change the
+	// simulation, and is slow.
 	Check bool
-	// Figures, if not nil, is notified of figures, and reasons of aborts, that are not as the engine declares them: see
-	// protocol.FigureWatch. It changes nothing.
+	// Figures, if not nil, is called for metrics and abort reasons that differ from the engine's declarations: see
+	// protocol.FigureWatch. It does not change the simulation.
 	Figures func(error)
 	// Trace, if not nil, is called for every event on a node. It is slow.
 	Trace func(Observation)
@@ -80,8 +81,8 @@ type Sim struct {
 	nodes   []*node
 	clients []*client
 
-	paths    [][]*path         // by sender and receiver, made when first used
-	all      []*path           // in the order of making
+	paths    [][]*path         // by sender and receiver, created on first use
+	all      []*path           // in the order of creation
 	links    [][]geo.Link      // by region, current values
 	cut      [][]bool          // by region
 	cutNodes map[[2]int32]bool // by sender and receiver
@@ -93,8 +94,8 @@ type Sim struct {
 	samples  [][][]time.Duration // by region and region
 	handled  uint64
 	instant  instant
-	checks   *checks            // nil: nothing is checked
-	readings []protocol.Reading // of the node that was read last; its memory is used again
+	checks   *checks            // nil without Config.Check
+	readings []protocol.Reading // buffer for the readings of a node
 }
 
 // path is a direction of a connection, with the frames that wait for a cut to heal.
@@ -102,7 +103,7 @@ type path struct {
 	*geo.Path
 	from, to int32 // nodes
 	held     []heldFrame
-	delivery // with Config.Durable
+	delivery // used with Config.Durable
 }
 
 type heldFrame struct {
@@ -110,7 +111,7 @@ type heldFrame struct {
 	size int32
 }
 
-// New returns a simulation of the database described, with empty stores, at time 0: nothing has run yet.
+// New returns a simulation of a database with empty stores at time 0.
 func New(c Config) *Sim {
 	t := c.Topology
 	regions := len(t.Regions)
@@ -158,7 +159,7 @@ func New(c Config) *Sim {
 	return s
 }
 
-// AddClient adds a client machine in a region. It starts as soon as the simulation runs on.
+// AddClient adds a client machine in a region. The client starts with the next Run.
 func (s *Sim) AddClient(region geo.Region, make func(protocol.ClientEnv) protocol.Client) {
 	c := &client{s: s, id: int32(len(s.clients)), region: region, links: newClientLinks(s, region)}
 	c.client = make(c)
@@ -169,15 +170,16 @@ func (s *Sim) AddClient(region geo.Region, make func(protocol.ClientEnv) protoco
 // Now returns the virtual time.
 func (s *Sim) Now() time.Duration { return s.now }
 
-// Store returns a node's data, to be filled before the first transaction or read when all is quiet.
+// Store returns a node's store. Fill it before the first transaction, and read it when the database is quiescent.
 func (s *Sim) Store(n geo.NodeID) store.Store { return s.nodes[n].store }
 
-// At calls f at a virtual time that has not passed, before what else happens then and has not been asked for yet.
+// At calls f at virtual time t, or now if t has passed. f runs after events that are already scheduled for that
+// instant.
 func (s *Sim) At(t time.Duration, f func()) {
 	s.push(max(t, s.now), item{kind: onControl, control: f})
 }
 
-// Run lets virtual time pass until t. It panics with a *Standstill when time does not pass.
+// Run advances virtual time to t. It panics with a *Standstill if time does not advance.
 func (s *Sim) Run(t time.Duration) {
 	for len(s.events.events) > 0 && s.events.events[0].at <= t {
 		e := s.events.pop()
@@ -197,10 +199,10 @@ func (s *Sim) Run(t time.Duration) {
 	}
 }
 
-// Cut breaks the connections between the nodes of two regions, in both directions. Messages wait for Heal.
+// Cut cuts the connections between the nodes of two regions, in both directions. Messages wait for Heal.
 func (s *Sim) Cut(a, b geo.Region) { s.setCut(a, b, true) }
 
-// Heal mends what Cut broke. Connections speak again at their next retransmission.
+// Heal reverts Cut. Connections resume at their next retransmission.
 func (s *Sim) Heal(a, b geo.Region) { s.setCut(a, b, false) }
 
 func (s *Sim) setCut(a, b geo.Region, cut bool) {
@@ -214,8 +216,8 @@ func (s *Sim) setCut(a, b geo.Region, cut bool) {
 	}
 }
 
-// CutNodes cuts or heals the connection from a node to another, in that direction alone. The connection stays cut while
-// either CutNodes or Cut requests it.
+// CutNodes cuts or heals the connection from a node to another node, in that direction only. The connection stays cut
+// while either CutNodes or Cut requires it.
 func (s *Sim) CutNodes(from, to geo.NodeID, cut bool) {
 	k := [2]int32{int32(from), int32(to)}
 	if cut {
@@ -228,7 +230,7 @@ func (s *Sim) CutNodes(from, to geo.NodeID, cut bool) {
 	}
 }
 
-// isCut reports whether the connection from a node to another should be cut.
+// isCut reports whether Cut or CutNodes requires that the connection from a node to another is cut.
 func (s *Sim) isCut(from, to int32) bool {
 	t := s.c.Topology
 	return s.cut[t.RegionOf(geo.NodeID(from))][t.RegionOf(geo.NodeID(to))] || s.cutNodes[[2]int32{from, to}]
@@ -243,7 +245,7 @@ func (s *Sim) recut(p *path) {
 }
 
 // SetLinks changes the links between regions for all messages sent from now on: see geo.Path.Change. Replicas are not
-// notified: their topology stays the declared topology. Clients' connections keep their links.
+// notified: their topology remains the declared topology. Clients' connections keep their links.
 func (s *Sim) SetLinks(links [][]geo.Link) {
 	s.links = links
 	for _, p := range s.all {
@@ -256,7 +258,7 @@ func (s *Sim) link(from, to int32) *geo.Link {
 	return &s.links[t.RegionOf(geo.NodeID(from))][t.RegionOf(geo.NodeID(to))]
 }
 
-// Slow makes all that a node's CPU does take percent of its time; 100 is normal.
+// Slow makes everything on a node's CPU take percent of its normal time; 100 is normal.
 func (s *Sim) Slow(id geo.NodeID, percent int64) { s.nodes[id].slow = percent - 100 }
 
 // HoldOutput delays the outputs of a share of a node's steps, in percent, by d, as a log with group writes does. The
@@ -266,7 +268,7 @@ func (s *Sim) HoldOutput(id geo.NodeID, d time.Duration, percent int64) {
 }
 
 // SetClock sets the offset of a node's clock from the simulation's clock; a positive offset is ahead. A clock never
-// goes backwards: a clock that is set back stands still until the simulation has caught up.
+// goes backwards: if it is set back, it stands still until the simulation has caught up.
 func (s *Sim) SetClock(id geo.NodeID, offset time.Duration) {
 	n := s.nodes[id]
 	n.least = n.Now()
@@ -276,7 +278,7 @@ func (s *Sim) SetClock(id geo.NodeID, offset time.Duration) {
 // NodeNow returns the time on a node's clock.
 func (s *Sim) NodeNow(id geo.NodeID) time.Duration { return s.nodes[id].Now() }
 
-// Crash stops a node, permanently unless Restart starts it again. Messages to the node are lost, and so are its own
+// Crash stops a node, permanently unless Restart restarts it. Messages to the node are lost, and so are the node's
 // messages that a cut delays. Clients that wait for the node get Unknown, and later clients get Refused.
 func (s *Sim) Crash(id geo.NodeID) {
 	n := s.nodes[id]
@@ -304,10 +306,12 @@ func (s *Sim) Crash(id geo.NodeID) {
 	for id := range n.waiting {
 		ids = append(ids, id)
 	}
+	// Map order is random, and events of an instant happen in the order in which they are scheduled.
 	slices.Sort(ids)
 	hop := s.c.Topology.Link(id, id).Delay
 	for _, id := range ids {
 		s.after(hop, item{kind: onOutcome, to: n.waiting[id], outcome: txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "node-lost"}})
+		// The replay may answer these transactions again, after the clients have already got Unknown.
 		if s.c.Durable {
 			n.orphans[id] = true
 		}
@@ -315,7 +319,7 @@ func (s *Sim) Crash(id geo.NodeID) {
 	clear(n.waiting)
 }
 
-// Pending sums up the replicas' pending transactions; 0 when all living nodes are quiet.
+// Pending returns the total number of pending transactions at live nodes. It is 0 when the database is quiescent.
 func (s *Sim) Pending() int {
 	sum := 0
 	for _, n := range s.nodes {
@@ -326,7 +330,7 @@ func (s *Sim) Pending() int {
 	return sum
 }
 
-// Operations counts what all nodes have done to rows so far.
+// Operations returns the number of row operations of all nodes so far.
 func (s *Sim) Operations() (n uint64) {
 	for id := range s.nodes {
 		n += s.Node(geo.NodeID(id)).Ops
@@ -334,19 +338,19 @@ func (s *Sim) Operations() (n uint64) {
 	return n
 }
 
-// Underway reports whether a message between living nodes that was sent before t has not been handled yet.
+// Underway reports whether a message between live nodes that was sent before t has not been handled yet.
 func (s *Sim) Underway(t time.Duration) bool {
 	for i := range s.items {
 		if it := &s.items[i]; (it.kind == onMessage || it.kind == onReplaced) && it.sent < t {
 			return true
 		}
 	}
-	for _, n := range s.nodes { // a step's outputs count as sent when the step is over, however long they are held
+	for _, n := range s.nodes { // outputs count as sent at the end of their step, even while they are delayed
 		if !n.dead && n.held.Len() > 0 && n.held.Front() < t {
 			return true
 		}
 	}
-	for _, p := range s.all { // a restarted node is not connected immediately
+	for _, p := range s.all { // a restarted node is connected only after a round trip
 		if p.down && p.unlogged.Len() > 0 && p.unlogged.Front().sent < t && !s.nodes[p.from].dead && !s.nodes[p.to].dead {
 			return true
 		}
@@ -359,17 +363,17 @@ func (s *Sim) Events() uint64 { return s.handled }
 
 // NodeStats is the load of a node so far.
 type NodeStats struct {
-	// Busy is the busy time of the CPU, plus the busy time of the second core (protocol.Env.Offload).
+	// Busy is the CPU time used, plus the time of the second core (protocol.Env.Offload).
 	Busy time.Duration
-	// Handled counts messages, transactions and timers; Ops the key operations of its store.
+	// Handled counts messages, transactions and timers; Ops counts the key operations of the node's store.
 	Handled int64
 	Ops     uint64
-	// Queued is the number of things that wait for the CPU now.
+	// Queued is the number of items that currently wait for the CPU.
 	Queued int
-	// Pending is the replica's own figure.
+	// Pending is the result of the replica's Pending.
 	Pending int
 	Dead    bool
-	// Lags says that the replica lags permanently (protocol.Straggler).
+	// Lags is set if the replica lags permanently (protocol.Straggler).
 	Lags bool
 }
 
@@ -388,11 +392,11 @@ func (s *Sim) Roles(id geo.NodeID) []string {
 	return protocol.RolesOf(s.nodes[id].replica)
 }
 
-// Readings returns the readings of a node's replica.
+// Readings returns the metrics of a node's replica.
 func (s *Sim) Readings(id geo.NodeID) []protocol.Reading { return s.nodes[id].replica.Readings(nil) }
 
-// Traffic returns the traffic from the nodes of a region to the nodes of another region or the same region. Probes and
-// clients do not count.
+// Traffic returns the traffic from the nodes of a region to the nodes of the same or another region, without probes and
+// clients.
 func (s *Sim) Traffic(from, to geo.Region) geo.Traffic { return s.traffic[from][to] }
 
 // ClientTraffic returns the traffic from and to the clients of a region.
@@ -400,14 +404,14 @@ func (s *Sim) ClientTraffic(r geo.Region) (requests, answers geo.Traffic) {
 	return s.requests[r], s.answers[r]
 }
 
-// RTT is a measured round trip. Times are 0 when there is no sample.
+// RTT is a measured round-trip time. Times are 0 without samples.
 type RTT struct {
 	Samples  int
 	P50, P99 time.Duration
 }
 
-// RTT returns the round-trip time from a to b as measured by the probes so far. A measurement inside a region needs two
-// nodes.
+// RTT returns the round-trip time from a to b that the probes have measured so far. A measurement inside a region needs
+// two nodes.
 func (s *Sim) RTT(a, b geo.Region) RTT {
 	sorted := slices.Clone(s.samples[a][b])
 	slices.Sort(sorted)
@@ -418,7 +422,7 @@ func (s *Sim) RTT(a, b geo.Region) RTT {
 	return RTT{n, sorted[n/2], sorted[min(n-1, n*99/100)]}
 }
 
-// ResetRTT forgets the round trips measured so far.
+// ResetRTT discards the samples of all round-trip times.
 func (s *Sim) ResetRTT() {
 	for _, row := range s.samples {
 		for i := range row {
@@ -427,7 +431,7 @@ func (s *Sim) ResetRTT() {
 	}
 }
 
-// The kinds of events.
+// Kinds of events.
 const (
 	onStart uint8 = iota + 1
 	onMessage
@@ -446,14 +450,16 @@ const (
 	onReplaced
 )
 
-// item is what an event is about. Items are reused and linked by index, so that events cost no allocation.
+// item is the content of an event. Items are reused and linked by index, so that events need no allocation.
 type item struct {
-	kind    uint8
-	to      int32 // node or client
-	from    int32
-	size    int32
-	next    int32  // in a node's queue or the free list
-	life    uint32 // of the node, or of a message's connection, that the item belongs to; without logs, a message's receiver's incarnation
+	kind uint8
+	to   int32 // node or client
+	from int32
+	size int32
+	next int32 // in a node's queue or the free list
+	// of the node, or of a message's connection, that the item belongs to; for messages without logs, the receiver's
+	// incarnation
+	life    uint32
 	msg     protocol.Message
 	t       *txn.Transaction
 	timer   protocol.Timer
@@ -484,7 +490,7 @@ func (s *Sim) release(i int32) {
 	s.free = i
 }
 
-// take returns an item and frees its place.
+// take returns an item and frees its slot.
 func (s *Sim) take(i int32) item {
 	it := s.items[i]
 	s.release(i)
@@ -499,6 +505,7 @@ func (s *Sim) dispatch(i int32) {
 	case onIdle:
 		n, life := s.nodes[it.to], it.life
 		s.release(i)
+		// The step belongs to an earlier life, whose outputs were lost in the crash.
 		if life == n.life {
 			n.idle()
 		}
@@ -532,7 +539,7 @@ func (s *Sim) dispatch(i int32) {
 		it := s.take(i)
 		p := s.path(it.from, it.to)
 		if p.Silent(s.now) {
-			return // cut again; its heal brings another event
+			return // cut again; the next Heal schedules another event
 		}
 		held := p.held
 		p.held = nil
@@ -547,7 +554,7 @@ func (s *Sim) dispatch(i int32) {
 	}
 }
 
-// path returns the connection from a node to another.
+// path returns the connection from a node to another node.
 func (s *Sim) path(from, to int32) *path {
 	if s.paths[from] == nil {
 		s.paths[from] = make([]*path, len(s.nodes))
@@ -565,18 +572,18 @@ func (s *Sim) path(from, to int32) *path {
 	return p
 }
 
-// transmit puts an item on its way between nodes.
+// transmit sends an item over the connection between two nodes.
 func (s *Sim) transmit(from, to, i int32, size int) {
 	p := s.path(from, to)
 	if len(p.held) > 0 {
-		// The path may be open again at this very instant, but held frames go first.
+		// The path may be open again at this instant, but the delayed frames go first.
 		p.held = append(p.held, heldFrame{i, int32(size)})
 		return
 	}
 	at, ok := p.Send(s.now, size, s.rng)
 	if !ok {
 		p.held = append(p.held, heldFrame{i, int32(size)})
-		if !p.Silent(s.now) { // its queue is full
+		if !p.Silent(s.now) { // not cut: the queue of the path is full
 			at, _ := p.Ready(s.now)
 			s.push(at, item{kind: onResume, from: from, to: to})
 		}
@@ -592,7 +599,7 @@ func (s *Sim) datagram(it item) {
 	}
 }
 
-// probe sends a ping over every pair of regions. The nodes of a region take turns.
+// probe sends a ping between every pair of regions. The nodes of a region take turns.
 func (s *Sim) probe() {
 	regions := len(s.c.Topology.Regions)
 	for a := range regions {
@@ -603,6 +610,7 @@ func (s *Sim) probe() {
 				if s.perSite == 1 {
 					continue
 				}
+				// A node cannot probe itself.
 				to = int32(b*s.perSite + (s.probes+1)%s.perSite)
 			}
 			if !s.nodes[from].dead && !s.nodes[to].dead {
@@ -614,7 +622,7 @@ func (s *Sim) probe() {
 	s.after(s.c.ProbeEvery, item{kind: onProbe})
 }
 
-// checkCodec returns m as it would arrive over a wire.
+// checkCodec returns m as a receiver would decode it.
 func (s *Sim) checkCodec(m protocol.Message) protocol.Message {
 	body := m.AppendTo(nil)
 	if len(body) != m.Size() {
@@ -627,7 +635,7 @@ func (s *Sim) checkCodec(m protocol.Message) protocol.Message {
 	return out
 }
 
-// client is a client machine: it takes no time to think, and has a connection with every node of its region.
+// client is a client machine. Its handlers take no time, and it has a connection to every node of its region.
 type client struct {
 	s      *Sim
 	id     int32

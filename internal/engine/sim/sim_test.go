@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// echo is a protocol without consistency: the first region executes and answers, other regions ask it.
+// echo is a protocol without consistency: the first region executes and answers; other regions forward to it.
 type echo struct {
 	c       protocol.Config
 	pending int
@@ -41,7 +41,7 @@ func (e *echo) Submit(t *txn.Transaction) {
 		e.c.Env.After(0, protocol.Timer{Arg: uint64(t.ID)})
 		return
 	}
-	body := make([]byte, 984) // with its frame 1000 bytes
+	body := make([]byte, 984) // 1000 bytes with its frame
 	for i := range 8 {
 		body[i] = byte(t.ID >> (8 * i))
 	}
@@ -76,7 +76,7 @@ var echoEngine = &protocol.Engine{
 
 func read(*rand.Rand) string { return "r0" }
 
-// An unloaded round trip takes the delays and the CPU times on its way, no more and no less.
+// An unloaded round trip takes exactly the sum of its delays and CPU times.
 func TestTimes(t *testing.T) {
 	costs := sim.Costs{Message: 10 * time.Microsecond, Kilobyte: 100 * time.Microsecond, Key: time.Microsecond}
 	const hop = 400 * time.Microsecond // client to node and back
@@ -91,7 +91,7 @@ func TestTimes(t *testing.T) {
 		"free CPU, remote": {1, sim.Costs{}, hop + 100*time.Millisecond},
 		// A submission with one key operation; a timer and an answer.
 		"local": {0, costs, hop + (10*time.Microsecond + request + time.Microsecond) + (20*time.Microsecond + answer)},
-		// A submission of 20 bytes and a message of 1000; that message and one of 24; that one and an answer.
+		// A submission of 20 bytes and a message of 1000; that message and a message of 24; that message and an answer.
 		"remote": {1, costs, hop + 100*time.Millisecond + (20*time.Microsecond + request + 100*time.Microsecond) +
 			(20*time.Microsecond + 102400*time.Nanosecond) + (20*time.Microsecond + 2400*time.Nanosecond + answer)},
 	} {
@@ -129,7 +129,7 @@ func TestSaturation(t *testing.T) {
 	}
 }
 
-// A CPU limit below a core makes the CPU slower, and nothing makes it faster.
+// A CPU limit below a core makes the CPU slower; a higher limit does not make it faster.
 func TestCostsOn(t *testing.T) {
 	c := sim.Costs{Message: 2 * time.Microsecond, Kilobyte: time.Microsecond, Key: 300 * time.Nanosecond}
 	for milliCPU, want := range map[int64]sim.Costs{
@@ -161,7 +161,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// Probes see the declared round trip, jitter or not.
+// Probes measure the declared round trip, with or without jitter.
 func TestProbes(t *testing.T) {
 	topology := simload.ThreeRegions(2)
 	for a, row := range topology.Links {
@@ -188,7 +188,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Probes measure the network, without the effect of losses on a busy connection, where every lost segment delays all
+// Probes measure the network without the effect of losses on a busy connection, where every lost segment delays all
 // later segments.
 func TestProbesOfLossyLinks(t *testing.T) {
 	const loss = 50_000
@@ -211,7 +211,7 @@ func TestProbesOfLossyLinks(t *testing.T) {
 			if got.P50 != want || got.P99 != want {
 				t.Errorf("%v to %v: %+v, declared %v", a, b, got, want)
 			}
-			// 3000 probes are sent, and 9.75% are lost in either direction. The tolerance is four standard deviations.
+			// 3000 probes are sent, and 9.75% are lost in one of the directions. The tolerance is four standard deviations.
 			if lost := 3000 - got.Samples; lost < 292-65 || lost > 292+65 {
 				t.Errorf("%v to %v: %d of 3000 probes are lost", a, b, lost)
 			}
@@ -243,9 +243,9 @@ func (k *ticker) Receive(_ geo.NodeID, m protocol.Message) {
 func (k *ticker) Pending() int                                     { return 0 }
 func (k *ticker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// A message that is sent at the very instant at which a healed connection reopens arrives after the waiting messages.
-// The message of 60 ms is the first that the cut delays. Its retransmission is due 200 ms later, and another message is
-// sent at that time.
+// A message sent at the very instant at which a healed connection reopens arrives after the waiting messages. The
+// message of 60 ms is the first that the cut delays. Its retransmission happens 200 ms later, when another message is
+// sent.
 func TestHealKeepsTheOrder(t *testing.T) {
 	var got []byte
 	engine := &protocol.Engine{Name: "ticker", New: func(c protocol.Config) protocol.Replica { return &ticker{c: c, got: &got} }}
@@ -259,7 +259,7 @@ func TestHealKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Cut messages wait for the heal and the next retransmission. All other messages are unaffected.
+// Messages on a cut connection wait for the heal and the next retransmission. All other messages are unaffected.
 func TestCut(t *testing.T) {
 	s := sim.New(sim.Config{Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures})
 	near := simload.Add(s, 0, 1, simload.Load{Clients: 1, Next: read, Until: 10 * time.Second})
@@ -362,8 +362,8 @@ func benchmark(b *testing.B, clients int, length time.Duration) {
 	}
 }
 
-// durable runs transfers in Calvin while nodes crash and start again, and returns the simulation, its trace and the
-// clients. A crash is followed by crashed, if that is not nil.
+// durable runs transfers in Calvin while nodes crash and restart, and returns the simulation, its trace and the
+// clients. If crashed is not nil, it is called after each crash.
 func durable(t *testing.T, offsets []time.Duration, costs sim.Costs, crashed func(*sim.Sim, geo.NodeID)) (*sim.Sim, []string, []*simload.Clients) {
 	t.Helper()
 	p, _ := calvin.Engine.Resolve(map[string]string{"ordering": "consensus"})
@@ -408,8 +408,8 @@ func durable(t *testing.T, offsets []time.Duration, costs sim.Costs, crashed fun
 	return s, trace, loads
 }
 
-// Nodes that crash and restart from their logs lose nothing. Acknowledged transactions are done, and the copies are
-// equal and complete. Only clients of a crashed node do not know the outcomes of their transactions.
+// Nodes that crash and restart from their logs lose nothing. Acknowledged transactions are committed, and the copies
+// are equal and complete. Only clients of a crashed node do not know the outcomes of their transactions.
 func TestRestart(t *testing.T) {
 	lost := 0
 	slow := sim.Costs{Message: 200 * time.Microsecond, Key: 20 * time.Microsecond}
@@ -453,7 +453,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A simulation with restarts is as reproducible as any.
+// A simulation with restarts is as reproducible as any other.
 func TestRestartIsReproducible(t *testing.T) {
 	_, one, _ := durable(t, nil, sim.DefaultCosts, nil)
 	_, two, _ := durable(t, nil, sim.DefaultCosts, nil)
@@ -462,7 +462,7 @@ func TestRestartIsReproducible(t *testing.T) {
 	}
 }
 
-// A node that loses synced inputs has sent messages that it no longer knows. The simulation detects this.
+// A node that loses synced inputs has sent messages that its replay does not produce. The simulation detects this.
 func TestLosingWhatWasSynced(t *testing.T) {
 	defer func() {
 		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "other messages than the node did") {
@@ -472,7 +472,7 @@ func TestLosingWhatWasSynced(t *testing.T) {
 	durable(t, nil, sim.DefaultCosts, func(s *sim.Sim, n geo.NodeID) { sim.ForgetSynced(s, n) })
 }
 
-// A replica that does not do the same again is found out, rather than let back in.
+// If the replay of a replica differs from the original run, the simulation panics.
 func TestRestartNoticesChance(t *testing.T) {
 	n := byte(0)
 	e := &protocol.Engine{Name: "moody", New: func(c protocol.Config) protocol.Replica {
@@ -494,8 +494,8 @@ func TestRestartNoticesChance(t *testing.T) {
 	s.Run(time.Second)
 }
 
-// A version that a node has lost with its disk was never there: its transaction may be aborted. One that is still there
-// may not.
+// A version that a node has lost with its disk does not count: its transaction may be aborted. A version that still
+// exists does.
 func TestLostVersionsAreNoVersions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keep int

@@ -1,5 +1,5 @@
-// Package timers keeps the timers of a state machine that a driver runs in real time: those of its replica, or those of
-// the clients of a worker.
+// Package timers stores the timers of a state machine that a driver runs in real time: a replica, or the clients of a
+// worker.
 package timers
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Queue gives timers back in the order of their time, and those of one instant in the order in which they were set.
-// The zero value is empty and ready. It is a binary heap, not safe for use by several goroutines.
+// Queue returns timers in the order of their times, and timers of the same time in the order in which they were set.
+// The zero value is an empty queue. It is a binary heap, and not safe for concurrent use.
 type Queue struct {
 	items []item
 	count uint64
@@ -25,7 +25,7 @@ func (a *item) before(b *item) bool {
 	return a.at < b.at || a.at == b.at && a.order < b.order
 }
 
-// Next is when the first timer is due; false when there is none.
+// Next returns the time of the first timer; ok is false if there is none.
 func (q *Queue) Next() (at time.Duration, ok bool) {
 	if len(q.items) == 0 {
 		return 0, false
@@ -33,7 +33,7 @@ func (q *Queue) Next() (at time.Duration, ok bool) {
 	return q.items[0].at, true
 }
 
-// Push adds a timer that is due at a time on the driver's clock.
+// Push adds a timer that fires at a time on the driver's clock.
 func (q *Queue) Push(at time.Duration, t protocol.Timer) {
 	q.items = append(q.items, item{at, q.count, t})
 	q.count++
@@ -47,7 +47,7 @@ func (q *Queue) Push(at time.Duration, t protocol.Timer) {
 	}
 }
 
-// PopDue takes out the first timer if its time has come.
+// PopDue removes and returns the first timer if it fires at or before now.
 func (q *Queue) PopDue(now time.Duration) (protocol.Timer, bool) {
 	if len(q.items) == 0 || q.items[0].at > now {
 		return protocol.Timer{}, false

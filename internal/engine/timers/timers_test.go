@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Timers come back by time, and those of the same instant as they were set; never before their time.
+// Timers are returned in time order, timers of the same time in the order in which they were set, and none before its
+// time.
 func TestQueueKeepsOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -17,39 +17,40 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A log grows with the inputs of its node. Once it is long, the node writes its state, a checkpoint, into the next
-// generation of the journal, and continues there; package journal describes how the old generation is left. Between two
-// turns, the loop copies the data that changes: the replica's state and the rows' places. A goroutine compresses and
-// writes the copy, while turns continue and are kept for the next generation, too.
+// A log grows with the node's inputs. Once it is long, the node writes its state, a checkpoint, into the next
+// generation of the journal and continues there. Package journal describes how the old generation is abandoned. Between
+// two turns, the loop copies the data that changes: the replica's state and the references to the rows. A goroutine
+// compresses and writes the copy. Meanwhile turns continue, and the journal also keeps them for the next generation.
 
-// leastCut is by how many bytes a log grows at least before it is cut short, unless Config.CutJournal says otherwise.
+// leastCut is the minimum growth of a log before it is truncated, in bytes, unless Config.CutJournal is set.
 const leastCut = 32 << 20
 
 const (
-	// partBytes is the number of bytes of rows in a record, before compression.
+	// partBytes is the size of the rows in one record, before compression.
 	partBytes = 256 << 10
-	// partsPerSync bounds the part of a checkpoint that is kept in memory, and the number of waits for the disk.
+	// partsPerSync is the number of records between two syncs. It bounds the unsynced part of a checkpoint and the number
+	// of syncs.
 	partsPerSync = 16
 )
 
-// state is a node's, but for its rows.
+// state is a node's state without its rows.
 type state struct {
-	// Elapsed and Clock are the times of the last turn, by the timers and by the node's clock.
+	// Elapsed is the timers' time of the last turn, Clock the node's clock then.
 	Elapsed, Clock time.Duration
-	// Chance is the state of its source.
+	// Chance is the state of the random number generator.
 	Chance []byte
 	Timers timers.Queue
-	// Request is the JSON of the admin.LoadRequest that the rows began with, empty for none.
+	// Request is the admin.LoadRequest of the data set as JSON; empty for none.
 	Request []byte
 	Loaded  admin.LoadResponse
-	// Pending are the transactions of clients that were not answered.
+	// Pending are the unanswered transactions of clients.
 	Pending []txn.ID
-	// Links are those with the nodes, by geo.NodeID.
+	// Links has the state of the links, by geo.NodeID.
 	Links   []linkState
 	Replica []byte
 }
 
-// linkState is a node's state of a link.
+// linkState is the state of a link at this node.
 type linkState struct {
 	// Frame is the number of the peer's last frame that is completely in the log. Partial is the number of messages of the
 	// next frame that are in the log.
@@ -58,20 +59,20 @@ type linkState struct {
 	Out     wire.Outstanding
 }
 
-// cutting is a checkpoint on its way to the next generation of the journal.
+// cutting is a checkpoint that is being written to the journal's next generation.
 type cutting struct {
 	next    *journal.Next
-	written bool // all but the last turns
+	written bool // everything except the latest turns is written
 	began   time.Duration
-	paused  time.Duration // of the loop
-	rows    int64         // bytes, compressed
+	paused  time.Duration // how long the loop was paused
+	rows    int64         // compressed bytes
 	state   int           // bytes
 }
 
-// close releases the log. It abandons an unfinished checkpoint.
+// close closes the log. It abandons an unfinished checkpoint.
 func (l *nodeLog) close() {
 	l.writing.Wait()
-	_ = l.journal.Close() // what counts is synced
+	_ = l.journal.Close() // commit has synced everything that matters
 }
 
 func (n *Node) checkpointWorld() *checkpoint.World {
@@ -79,7 +80,7 @@ func (n *Node) checkpointWorld() *checkpoint.World {
 	return checkpoint.NewWorld(n.cfg.Engine, &c)
 }
 
-// state returns the node's state between two turns.
+// state returns the node's state. Call it only between two turns.
 func (l *loop) state() (*state, error) {
 	n := l.n
 	s := &state{Elapsed: l.at, Clock: l.clock, Timers: l.timers, Loaded: l.loaded, Links: make([]linkState, n.topology.Nodes())}
@@ -98,6 +99,7 @@ func (l *loop) state() (*state, error) {
 	for id := range l.pending {
 		s.Pending = append(s.Pending, id)
 	}
+	// Sort the IDs: the order of the map must not show in the checkpoint.
 	slices.Sort(s.Pending)
 	for i := range s.Links {
 		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {
@@ -107,11 +109,12 @@ func (l *loop) state() (*state, error) {
 	return s, nil
 }
 
-// cut begins to cut the log short if it has become long, or ends it.
+// cut starts a truncation if the log has become long, or completes one whose checkpoint is written.
 func (l *loop) cut() error {
 	log := l.log
 	switch c := log.cutting; {
 	case c == nil:
+		// Work outside the loop is not part of a checkpoint, so wait until there is none.
 		if log.journal.Bytes() < log.cutAt || l.beside.pieces.Len() > 0 {
 			return nil
 		}
@@ -132,10 +135,10 @@ func (l *loop) cut() error {
 	return nil
 }
 
-// cutLater has the log cut short when it is that much longer than now.
+// cutLater schedules the next truncation relative to the current size of the log.
 func (l *loop) cutLater() { l.cutFrom(l.log.journal.Bytes()) }
 
-// cutFrom sets the length at which the log is truncated. The turns of the log start after head bytes.
+// cutFrom schedules the next truncation relative to head, the bytes of the log before its first turn.
 func (l *loop) cutFrom(head int64) {
 	grows := l.n.cfg.CutJournal
 	if grows == 0 {
@@ -144,14 +147,14 @@ func (l *loop) cutFrom(head int64) {
 	l.log.cutAt = head + grows
 }
 
-// notCut reports that the log is not truncated, and lets it grow further for a while.
+// notCut logs that the truncation failed, and postpones the next attempt until the log has grown further.
 func (l *loop) notCut(err error) {
 	l.n.cfg.Log.Error("the log is not cut short", "error", err)
 	l.log.cutting = nil
 	l.cutLater()
 }
 
-// beginCut takes a checkpoint, and has it written.
+// beginCut takes a checkpoint and starts to write it.
 func (l *loop) beginCut() error {
 	n, log, began := l.n, l.log, l.elapsedNow()
 	s, err := l.state()
@@ -166,6 +169,7 @@ func (l *loop) beginCut() error {
 	if err != nil {
 		return err
 	}
+	// Freeze the rows in the same pause as the state, so that both belong to the same turn.
 	rows := l.store.Freeze()
 	c := &cutting{next: next, began: began, paused: l.elapsedNow() - began, state: len(b)}
 	log.cutting = c
@@ -183,7 +187,7 @@ func (l *loop) beginCut() error {
 	return nil
 }
 
-// write writes the checkpoint, and then the turns since. It gives up when the node ends.
+// write writes the checkpoint, followed by the turns since then. It gives up when the node stops.
 func (c *cutting) write(identity, state []byte, rows store.Frozen, done <-chan struct{}) error {
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -219,7 +223,7 @@ func (c *cutting) write(identity, state []byte, rows store.Frozen, done <-chan s
 	return c.next.CatchUp()
 }
 
-// resume brings the node to where a checkpoint was: all but its rows.
+// resume restores a checkpoint, except for the rows.
 func (l *loop) resume(s *state) error {
 	n := l.n
 	l.at, l.clock, l.timers, l.loaded = s.Elapsed, s.Clock, s.Timers, s.Loaded
@@ -238,7 +242,7 @@ func (l *loop) resume(s *state) error {
 		l.holds(req, w)
 	}
 	for _, id := range s.Pending {
-		l.pending[id] = nil // no client waits for it
+		l.pending[id] = nil // its client is gone
 	}
 	for i := range s.Links {
 		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {

@@ -17,27 +17,27 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// disturbances holds current and past effects of faults on a node. The node itself carries out agendas, because their
-// sender may be unavailable.
+// disturbances has the current and past effects of faults on a node. The node itself carries out agendas, because their
+// sender may become unavailable.
 type disturbances struct {
 	mu     sync.Mutex
 	agenda admin.Agenda
 	now    admin.Disturbance
 	log    admin.Log
-	alarm  *time.Timer // for the next step; nil: there is none
+	alarm  *time.Timer // fires at the next step; nil without one
 	ended  bool
-	// file keeps agenda and log, where the node outlives its process; empty: it does not.
+	// file stores the agenda and the log if the node outlives its process; empty otherwise.
 	file string
 }
 
-// keptDisturbances is the content of the file of a node with a journal.
+// keptDisturbances is the content of the file.
 type keptDisturbances struct {
 	Incarnation string       `json:"incarnation"`
 	Agenda      admin.Agenda `json:"agenda"`
 	Log         admin.Log    `json:"log"`
 }
 
-// beginDisturbances starts the log, or continues the log of the previous process.
+// beginDisturbances starts a log, or continues the log of the previous process.
 func (n *Node) beginDisturbances(folder string) error {
 	d := &n.disturbing
 	d.log = admin.Log{Process: n.process, Since: admin.Monotonic()}
@@ -59,13 +59,14 @@ func (n *Node) beginDisturbances(folder string) error {
 	if kept.Incarnation != n.cfg.Database.Incarnation {
 		return nil
 	}
-	// Whatever was going on ended with the process, at the latest now.
+	// Any effect of the previous process ended with it, at the latest now.
 	d.agenda, d.log = kept.Agenda, kept.Log
 	d.log.Change(admin.Monotonic(), nil)
 	return nil
 }
 
-// keep stores the state from which a restarted process continues. A process that is killed loses nothing of it.
+// keep stores the agenda and the log for a restarted process. It needs no sync: killing the process loses no written
+// data.
 func (n *Node) keep() {
 	d := &n.disturbing
 	if d.file == "" {
@@ -76,6 +77,7 @@ func (n *Node) keep() {
 		err = os.WriteFile(d.file+".new", b, 0o600)
 	}
 	if err == nil {
+		// The rename replaces the file atomically, so that a reader never sees half of it.
 		err = os.Rename(d.file+".new", d.file)
 	}
 	if err != nil {
@@ -83,7 +85,7 @@ func (n *Node) keep() {
 	}
 }
 
-// Disturb implements admin.Disturbable. All steps that are due are done when it returns.
+// Disturb implements admin.Disturbable. It returns once all due steps are carried out.
 func (n *Node) Disturb(_ context.Context, a *admin.Agenda) error {
 	if err := n.checkAgenda(a); err != nil {
 		return &admin.BadRequest{Err: err}
@@ -153,8 +155,7 @@ func (n *Node) Log() *admin.Log {
 	return &out
 }
 
-// disturbed returns the current disturbance of the node, nil for none, and the number of outstanding steps of its
-// agenda.
+// disturbed returns the current disturbance of the node, or nil, and the number of outstanding steps in its agenda.
 func (n *Node) disturbed() (*admin.Disturbance, int) {
 	d := &n.disturbing
 	d.mu.Lock()
@@ -167,7 +168,7 @@ func (n *Node) disturbed() (*admin.Disturbance, int) {
 	return &now, ahead
 }
 
-// resumeDisturbances carries on with the agenda of the process before.
+// resumeDisturbances continues the agenda of the previous process.
 func (n *Node) resumeDisturbances() {
 	d := &n.disturbing
 	d.mu.Lock()
@@ -175,7 +176,7 @@ func (n *Node) resumeDisturbances() {
 	n.follow()
 }
 
-// endDisturbances lets the agenda be.
+// endDisturbances stops the agenda.
 func (n *Node) endDisturbances() {
 	d := &n.disturbing
 	d.mu.Lock()
@@ -186,7 +187,7 @@ func (n *Node) endDisturbances() {
 	}
 }
 
-// follow takes the current step of the agenda, and ensures that the next step is taken in time.
+// follow carries out the current step of the agenda and schedules the next step. The caller holds the mutex.
 func (n *Node) follow() {
 	d := &n.disturbing
 	if d.alarm != nil {
@@ -212,7 +213,7 @@ func (n *Node) follow() {
 	}
 }
 
-// disturb brings the node to d. Nodes that were lost stay so.
+// disturb applies d to the node. Peers that were given up as lost stay lost.
 func (n *Node) disturb(d *admin.Disturbance) {
 	t := n.topology
 	links := make([]*admin.DisturbedLink, len(t.Regions))
@@ -241,10 +242,10 @@ func (n *Node) disturb(d *admin.Disturbance) {
 	}
 }
 
-// slowest is the shortest single pause of a slowed node: shorter pauses would take longer than requested.
+// slowest is the shortest pause of a slowed node. The timer's inaccuracy would distort shorter pauses.
 const slowest = 2 * time.Millisecond
 
-// beginSlowly and endSlowly enclose the work of a node that is slowed down: it pauses for as long as it would have
+// beginSlowly and endSlowly enclose the work of a slowed node. endSlowly pauses for as long as the node would have
 // waited for the CPU.
 func (l *loop) beginSlowly() (began time.Duration, percent int64) {
 	if percent = l.slow.Load(); percent == 0 {
@@ -268,9 +269,10 @@ func (l *loop) endSlowly(began time.Duration, percent int64) {
 	for {
 		select {
 		case <-rest.C:
+			// A timer fires late, so subtract the actual pause. The next pause is shorter by the excess.
 			l.debt -= wire.Now() - from
 			return
-		case <-l.pace: // the end of the slowdown ends the pause, too
+		case <-l.pace: // the end of the slowdown also ends the pause
 			if l.slow.Load() != percent {
 				l.debt = 0
 				return

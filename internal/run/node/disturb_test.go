@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A node's disturbance shows in its status. It stops on request or when it is not renewed, and the node's clock never
-// goes back.
+// A node's status shows its disturbance. The disturbance stops on request or when it is not renewed, and the node's
+// clock never goes back.
 func TestDisturb(t *testing.T) {
 	l := startSet(t, database("a", "b"))
 	n := l.Node(0)
@@ -54,7 +54,7 @@ func TestDisturb(t *testing.T) {
 	}
 }
 
-// A node carries out an agenda itself, on time, and its log has the disturbances. An agenda that is replaced before its
+// A node carries out an agenda by itself, on time, and logs the disturbances. An agenda that is replaced before its
 // time leaves no trace.
 func TestAgenda(t *testing.T) {
 	l := startSet(t, database("a", "b"))
@@ -90,14 +90,14 @@ func TestAgenda(t *testing.T) {
 		t.Fatalf("%+v", log)
 	}
 	for i, at := range []time.Duration{log.Entries[0].From, *log.Entries[0].To, log.Entries[1].From, *log.Entries[1].To} {
-		// The delay depends on the load of the machine, and is never negative.
+		// The delay depends on the load of the machine, but is never negative.
 		if late := at - start - planned[i]; late < 0 || late > 5*time.Second {
 			t.Errorf("step %d was %v late", i, late)
 		}
 	}
 }
 
-// A node that is slowed down a lot is not kept waiting by that for the end of it.
+// The pause of a strongly slowed node stops as soon as the slowdown does.
 func TestSlownessEndsInTime(t *testing.T) {
 	l := &loop{pace: make(chan struct{}, 1)}
 	l.slow.Store(1_000_000_000)
@@ -116,7 +116,7 @@ func TestSlownessEndsInTime(t *testing.T) {
 	}
 }
 
-// A node that continues from its journal continues its agenda, and has its log.
+// A node that continues from its journal continues its agenda and its log of disturbances.
 func TestAgendaOutlivesItsProcess(t *testing.T) {
 	l := startSetWith(t, database("a", "b"), t.TempDir())
 	slow := admin.Disturbance{SlowPercent: 50}

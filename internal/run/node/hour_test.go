@@ -18,8 +18,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// While a node takes 10,000 transactions per second, of virtual time, the files of its journal stay below twice its
-// data. A test takes seconds of virtual time, and cuts the journal short sooner; `make journal-hour` takes an hour.
+// While a node handles 10,000 transactions per second of virtual time, the files of its journal stay below twice the
+// size of its data. The test covers seconds of virtual time and truncates the journal sooner; `make journal-hour`
+// covers an hour.
 func TestJournalsStayShort(t *testing.T) {
 	const perSecond, perTurn = 10_000, 256
 	virtual, customers, cut := 5*time.Second, 30_000, int64(100_000)
@@ -97,7 +98,7 @@ func TestJournalsStayShort(t *testing.T) {
 	}
 }
 
-// sizeOf adds up the files of a folder, in bytes.
+// sizeOf returns the total size of the files in a folder, in bytes.
 func sizeOf(t *testing.T, folder string) (sum int64) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*"))
@@ -105,7 +106,7 @@ func sizeOf(t *testing.T, folder string) (sum int64) {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		if info, err := os.Stat(name); err == nil { // or it has just been removed
+		if info, err := os.Stat(name); err == nil { // the file may have just been removed
 			sum += info.Size()
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// keys are what peers and clients have to have.
+// keys returns the keys that peers and clients must present.
 func (n *Node) keys() *wire.Keys {
 	folder := n.cfg.Credentials
 	return &wire.Keys{
@@ -26,7 +26,8 @@ func (n *Node) keys() *wire.Keys {
 	}
 }
 
-// admits reports whether the clients of a run may submit transactions now: only the run that has loaded its data last.
+// admits returns an error unless clients of the run may submit transactions now. Only the run that loaded its data last
+// may.
 func (n *Node) admits(run string) error {
 	if n.cfg.Credentials == "" {
 		return nil

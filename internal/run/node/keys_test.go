@@ -21,8 +21,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// A node's administration is restricted to the operator: any other client gets nothing and changes nothing. Public
-// information is on a separate port.
+// Only the operator can administer a node: any other client gets nothing and changes nothing. Public information is on
+// a separate port.
 func TestAdministrationIsTheOperators(t *testing.T) {
 	folder, operator := identitytest.Database(t)
 	listen := func() net.Listener {
@@ -101,8 +101,8 @@ func TestAdministrationIsTheOperators(t *testing.T) {
 	}
 }
 
-// Nodes with keys let each other in, and the clients of the run that has loaded its data last: no transaction of
-// anybody else is taken, not over a connection that was made before either.
+// Nodes with keys accept each other, and the clients of the run that loaded its data last. They accept no transaction
+// of any other client, even over a connection that was opened earlier.
 func TestOnlyClientsOfTheRun(t *testing.T) {
 	folder, _ := identitytest.Database(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -166,8 +166,8 @@ func TestOnlyClientsOfTheRun(t *testing.T) {
 		other.Close()
 	}
 
-	// A failed load leaves a node without rows, on which transactions are meaningless.
-	for i := range geo.NodeID(2) { // not by l.Load, which abandons all other nodes once one fails
+	// A failed load leaves a node without rows, so transactions would be meaningless.
+	for i := range geo.NodeID(2) { // not with l.Load, which cancels all other nodes when one fails
 		if _, err := l.Node(i).Load(ctx, &admin.LoadRequest{Dataset: "misplaced", Workload: json.RawMessage(`{"ten": {"misplaced": true}}`), Run: "others"}); err == nil {
 			t.Fatal("misplaced rows are loaded")
 		}

@@ -29,25 +29,25 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// LocalConfig is the configuration of StartLocal, in addition to the database.
+// LocalConfig configures StartLocal, in addition to the database.
 type LocalConfig struct {
 	Engine     *protocol.Engine
 	Procedures *txn.Registry
-	// ParseWorkload as in Config.
+	// ParseWorkload is Config.ParseWorkload.
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
-	// Journals is a folder for the nodes' logs of their inputs, a folder each; empty: nodes keep none and cannot be
-	// started again.
+	// Journals is a folder for the logs of the nodes' inputs, with a subfolder for each node. If it is empty, nodes keep
+	// no logs and cannot restart.
 	Journals string
-	// CutJournal and Disk as in Config.
+	// CutJournal and Disk are defined as in Config.
 	CutJournal int64
 	Disk       journal.Disk
-	// Credentials as in Config.
+	// Credentials are Config.Credentials.
 	Credentials identity.Folder
 	// Log may be nil.
 	Log *slog.Logger
 }
 
-// Local is a database with all nodes in this process and TCP on the loopback interface between them.
+// Local is a database with all its nodes in this process, connected by TCP on the loopback interface.
 type Local struct {
 	db      deploy.Database
 	cfg     LocalConfig
@@ -55,22 +55,22 @@ type Local struct {
 	group   *errgroup.Group
 	running context.Context
 	cancel  context.CancelFunc
-	loaded  atomic.Pointer[admin.LoadRequest] // last
+	loaded  atomic.Pointer[admin.LoadRequest] // the last loaded data set
 }
 
-// member is one of the nodes, over all its lives.
+// member is a node across its restarts and replacements.
 type member struct {
 	mu    sync.Mutex
 	node  *Node
 	stop  context.CancelFunc
-	ended chan struct{} // closed when nothing of the present life is left
-	gone  bool          // by Stop
-	// incarnation counts the lives that started without the state of the previous one.
+	ended chan struct{} // closed when the current Node has stopped completely
+	gone  bool          // stopped by Stop
+	// incarnation counts the replacements, which started without the previous state.
 	incarnation uint32
 }
 
-// StartLocal starts all nodes of db on free ports of 127.0.0.1, one each, and waits until they are ready. db needs no
-// addresses; a missing epoch or incarnation is generated. Close the result; ctx bounds only the start.
+// StartLocal starts all nodes of db on free ports of 127.0.0.1, and waits until they are ready. db needs no addresses.
+// A missing epoch or incarnation is generated. The caller must close the result; ctx bounds only the start.
 func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Local, err error) {
 	if db.Epoch.IsZero() {
 		db.Epoch = time.Now()
@@ -89,6 +89,7 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 			}
 		}
 	}()
+	// Open all listeners first: every node needs the addresses of all others.
 	db.Nodes = make([]deploy.Node, db.Topology.Nodes())
 	for i := range db.Nodes {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -138,10 +139,10 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 	}
 }
 
-// Database returns the database with the addresses filled in.
+// Database returns the database with the nodes' addresses.
 func (l *Local) Database() *deploy.Database { return &l.db }
 
-// Node returns a node, for its status, loading and auditing.
+// Node returns the current Node with this ID, for its status, loading and auditing.
 func (l *Local) Node(id geo.NodeID) *Node {
 	m := l.nodes[id]
 	m.mu.Lock()
@@ -170,7 +171,7 @@ func (l *Local) newNode(id geo.NodeID, incarnation uint32, listener net.Listener
 	return New(cfg)
 }
 
-// run begins a member's life.
+// run starts the current Node of a member.
 func (l *Local) run(m *member) {
 	ctx, stop := context.WithCancel(l.running)
 	n, ended := m.node, make(chan struct{})
@@ -182,7 +183,7 @@ func (l *Local) run(m *member) {
 	})
 }
 
-// Load loads the data set into all nodes and returns the sum.
+// Load loads the data set into all nodes and returns the totals.
 func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	responses := make([]*admin.LoadResponse, len(l.nodes))
 	g, ctx := errgroup.WithContext(ctx)
@@ -206,8 +207,8 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	return sum, nil
 }
 
-// Stop stops a node, discards its state in memory, and waits until it has stopped. The node stays stopped permanently,
-// except for Restart and Replace.
+// Stop stops a node and waits until it has stopped. Its state in memory is lost. The node stays stopped until Restart
+// or Replace.
 func (l *Local) Stop(id geo.NodeID) {
 	m := l.nodes[id]
 	m.mu.Lock()
@@ -217,7 +218,7 @@ func (l *Local) Stop(id geo.NodeID) {
 	<-m.ended
 }
 
-// Restart starts a node again, from its log, that was stopped. LocalConfig.Journals must be set.
+// Restart restarts a stopped node from its log. LocalConfig.Journals must be set.
 func (l *Local) Restart(id geo.NodeID) error {
 	if l.cfg.Journals == "" {
 		return fmt.Errorf("node %s: it has no log to start again from", l.db.Topology.NodeName(id))
@@ -225,11 +226,11 @@ func (l *Local) Restart(id geo.NodeID) error {
 	return l.again(id, 0)
 }
 
-// Replace starts a new incarnation in the place of a stopped node: it has no state, and gets its state from other
-// nodes. The engine must replace the node, and LocalConfig.Journals must not be set.
+// Replace starts a new incarnation of a stopped node. It has no state, and gets its state from other nodes. The engine
+// must support replacing the node, and LocalConfig.Journals must be empty.
 func (l *Local) Replace(id geo.NodeID) error { return l.again(id, 1) }
 
-// again starts a node that was stopped, as an incarnation that is later by some.
+// again starts a stopped node; later is added to its incarnation. It does nothing if the node was not stopped.
 func (l *Local) again(id geo.NodeID, later uint32) error {
 	m := l.nodes[id]
 	m.mu.Lock()
@@ -252,7 +253,7 @@ func (l *Local) again(id geo.NodeID, later uint32) error {
 	return nil
 }
 
-// Whole reports whether all running nodes have reached each other, and no data of which they have copies lacks a copy.
+// Whole reports whether all running nodes have connected to each other and the database is fully replicated.
 func (l *Local) Whole(ctx context.Context) (bool, error) {
 	statuses, err := l.Status(ctx)
 	if err != nil {
@@ -266,7 +267,7 @@ func (l *Local) Whole(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Status returns the status of every node, by geo.NodeID; the status of a stopped node has only that.
+// Status returns the status of every node, by geo.NodeID. The status of a stopped node only identifies the node.
 func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
 	return each(ctx, l, func(n *Node, ctx context.Context) (*admin.Status, error) {
 		if l.Stopped(n.cfg.ID) {
@@ -276,12 +277,12 @@ func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
 	})
 }
 
-// Metrics takes the figures of a node when Prometheus asks for them, whichever process is in its place.
+// Metrics returns a collector for a node's figures, which always uses the current Node.
 func (l *Local) Metrics(id geo.NodeID) prometheus.Collector {
 	return l.Node(id).metrics(func(put metrics.Put) { l.Node(id).collect(put) })
 }
 
-// Stopped reports whether a node was stopped and not restarted.
+// Stopped reports whether a node was stopped and has not started again.
 func (l *Local) Stopped(id geo.NodeID) bool {
 	m := l.nodes[id]
 	m.mu.Lock()
@@ -289,8 +290,8 @@ func (l *Local) Stopped(id geo.NodeID) bool {
 	return m.gone
 }
 
-// Audit audits every node, by geo.NodeID, except nodes for which skip returns true; their audits are empty. It fails
-// with admin.ErrBusy while transactions are pending anywhere.
+// Audit audits every node, by geo.NodeID. The audits of nodes for which skip returns true are empty. It fails with
+// admin.ErrBusy while transactions are pending on any audited node.
 func (l *Local) Audit(ctx context.Context, skip func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	return each(ctx, l, func(n *Node, ctx context.Context) ([]store.ShardSums, error) {
 		if skip != nil && skip(n.cfg.ID) {
@@ -315,8 +316,8 @@ func each[T any](ctx context.Context, l *Local, f func(*Node, context.Context) (
 	return out, nil
 }
 
-// Broken returns the reason why the database has lost state, so that it will never become quiescent: a node's report
-// about another node. It is nil if no state is lost.
+// Broken returns the reason why the database has lost state and will never become quiescent, as a node reports it about
+// another node. It returns nil if no state is lost.
 func (l *Local) Broken() error {
 	for i := range l.nodes {
 		if reason := l.Node(geo.NodeID(i)).broken.Load(); reason != nil && !l.Stopped(geo.NodeID(i)) {
@@ -326,7 +327,7 @@ func (l *Local) Broken() error {
 	return nil
 }
 
-// ended returns why a node has ended by itself, and with it all others; nil when none has.
+// ended returns the error of a node that stopped by itself, which stops all others; nil if there is none.
 func (l *Local) ended() error {
 	for i := range l.nodes {
 		n := l.Node(geo.NodeID(i))
@@ -341,7 +342,7 @@ func (l *Local) ended() error {
 	return nil
 }
 
-// Close stops all nodes and waits until nothing is left of them.
+// Close stops all nodes and waits until they have stopped.
 func (l *Local) Close() error {
 	l.cancel()
 	return l.group.Wait()

@@ -22,63 +22,64 @@ import (
 )
 
 // A node with a log (Config.Journal) outlives its process. Its inputs are on the disk before the node sends any message
-// or answer that results from them. A replica is a deterministic state machine, so its inputs are all that must be
-// kept. A process that finds a log replays all inputs, at the original times by the node's clock, and continues under
-// the old process's name. The replay sends the same messages as before; links continue after the last frame in the
-// peer's log. Clients are not answered again: their connections are gone, and the outcome of their transactions in
-// flight is unknown to them.
+// or answer that results from them. A replica is a deterministic state machine, so the inputs suffice. A process that
+// finds a log replays all inputs, at the original times of the node's clock, and continues under the previous process's
+// name. The replay sends the same messages again; links continue after the last frame in the peer's log. Clients are
+// not answered again. Their connections are gone, and the outcome of their transactions in flight remains unknown to
+// them.
 //
-// The unit is a turn of the event loop, at one reading of the clock: the inputs received, the timers that were due
-// then, and the messages sent, in the same frames.
+// The unit of the log is a turn of the event loop, with a single reading of the clock. A turn has the received inputs
+// and the timers that were due. Its messages are sent in the same frames again.
 
-// Records of the journal, by their first byte.
+// Kinds of journal records, in their first byte.
 const (
-	recordIdentity     = 1 // JSON of owner: the first record, and the only record of its kind
-	recordTurn         = 2 // see turn
-	recordAcknowledged = 3 // node, uvarint | frame, uvarint; of every link
-	recordState        = 4 // state, as package checkpoint writes it: the second record of a log that was cut short
-	recordRows         = 5 // rows, compressed; after the state
-	recordComplete     = 6 // nothing more: the rows are all there
+	recordIdentity     = 1 // owner as JSON; the first record of a journal, and only there
+	recordTurn         = 2 // a turn: see nodeLog.begin
+	recordAcknowledged = 3 // for every link: node, uvarint | frame, uvarint
+	recordState        = 4 // state, as written by package checkpoint; the second record of a truncated log
+	recordRows         = 5 // compressed rows; after the state
+	recordComplete     = 6 // no content: all rows precede it
 )
 
-// Inputs of a turn, by their first byte.
+// Kinds of inputs in a turn, in their first byte.
 const (
-	inputStart   = 1 // nothing more
-	inputMessage = 2 // node, uvarint | frame, uvarint | 1 when the frame ends with it | message with its kind, with its length
-	inputSubmit  = 3 // transaction, with its length
-	inputLoad    = 4 // JSON of admin.LoadRequest, with its length
-	inputBeside  = 5 // nothing more: the first of the pieces of work outside the loop is done
+	inputStart = 1 // no content
+	// node, uvarint | frame, uvarint | 1 if the message completes the frame, else 0 | length, kind and message
+	inputMessage = 2
+	inputSubmit  = 3 // length and transaction
+	inputLoad    = 4 // length and admin.LoadRequest as JSON
+	inputBeside  = 5 // no content: the oldest piece of work outside the loop is done
 )
 
-// owner identifies the node of a log.
+// owner identifies the node that a log belongs to.
 type owner struct {
 	Database, Incarnation, Node, Process string
 }
 
-// acknowledgedEvery is the interval at which the log records acknowledgements of peers, so that a replay need not keep
-// all messages ever sent.
+// acknowledgedEvery is the interval at which the log records the peers' acknowledgements. A replay then needs to keep
+// only messages that are not acknowledged.
 const acknowledgedEvery = time.Second
 
-// nodeLog is a node's log. It belongs to the loop.
+// nodeLog is the log of a node. Only the loop uses it.
 type nodeLog struct {
 	journal  *journal.Log
 	identity []byte   // the first record
-	cutting  *cutting // nil for none
-	cutAt    int64    // bytes of the journal from which on it is cut short
+	cutting  *cutting // the checkpoint being written; nil for none
+	cutAt    int64    // size of the journal, in bytes, at which it is truncated
 	writing  sync.WaitGroup
-	turn     []byte // the present turn's record
-	inputs   int    // of the turn
-	head     int    // bytes of the turn's record before its inputs
+	turn     []byte // record of the current turn
+	inputs   int    // number of inputs in turn
+	head     int    // bytes in turn before its inputs
 	noted    time.Duration
-	// ended are the frames of each peer that the turn has ended, 0: none.
+	// ended has, by peer, the last frame that the current turn completed; 0 for none.
 	ended []uint32
-	// whole is the last frame of each peer that is completely in the log. partial is the number of messages of the next
+	// whole has, by peer, the last frame that is completely in the log. partial has the number of messages of the next
 	// frame that are in the log.
 	whole   []uint32
 	partial []int
 }
 
-// openLog opens the journal of this incarnation and takes over its process's name, if there was one.
+// openLog opens the journal of this database incarnation, and adopts the previous process's name if there was one.
 func (n *Node) openLog(folder string) error {
 	db := n.cfg.Database
 	if err := journal.RemoveOthers(n.cfg.Disk, folder, db.Incarnation); err != nil {
@@ -98,7 +99,7 @@ func (n *Node) openLog(folder string) error {
 	return nil
 }
 
-// identify writes the node's identity into a new log, or reads it from an old log.
+// identify writes the node's identity into a new log, or checks the identity in an existing log.
 func (n *Node) identify(l *nodeLog) error {
 	me := owner{n.cfg.Database.Name, n.cfg.Database.Incarnation, n.topology.NodeName(n.cfg.ID), n.process}
 	if l.journal.Records() == 0 {
@@ -122,11 +123,14 @@ func (n *Node) identify(l *nodeLog) error {
 			return err
 		}
 		l.identity = slices.Clone(r)
+		// Only the first record matters; the error stops the iteration.
 		return found
 	})
 	if !errors.Is(err, found) {
 		return err
 	}
+	// The process name may differ, and the node adopts it. Everything else must match, or another node's state would be
+	// replayed.
 	if me.Process = was.Process; me != was {
 		return fmt.Errorf("the log in folder %s is of %+v, not of %+v; give every node a folder of its own", n.cfg.Journal, was, me)
 	}
@@ -134,10 +138,10 @@ func (n *Node) identify(l *nodeLog) error {
 	return nil
 }
 
-// restored reports whether there is anything to replay.
+// restored reports whether the log has anything to replay after the identity.
 func (l *nodeLog) restored() bool { return l != nil && l.journal.Records() > 1 }
 
-// begin starts a turn at one reading of the clock.
+// begin starts the record of a turn at one reading of the clock.
 func (l *nodeLog) begin(elapsed, now time.Duration) {
 	l.turn = codec.AppendUvarint(append(l.turn[:0], recordTurn), uint64(elapsed))
 	l.turn = codec.AppendUvarint(l.turn, uint64(now))
@@ -166,7 +170,7 @@ func (l *nodeLog) message(it *item) {
 	l.turn = it.m.AppendTo(append(l.turn, it.m.Kind()))
 }
 
-// came records that a message is in the log; last means that the message completes its frame.
+// came records that a message is in the log. last is set if the message completes its frame.
 func (l *nodeLog) came(from geo.NodeID, frame uint32, last bool) {
 	if l.partial[from]++; last {
 		l.whole[from], l.partial[from] = frame, 0
@@ -184,7 +188,7 @@ func (l *nodeLog) load(request []byte) {
 	l.turn = codec.AppendBytes(l.turn, request)
 }
 
-// commit puts the turn on the disk, unless nothing happened in it.
+// commit writes the turn to the disk, unless it has neither inputs nor fired timers.
 func (l *loop) commit(fired bool) error {
 	log := l.log
 	if log.inputs == 0 && !fired {
@@ -202,6 +206,7 @@ func (l *loop) commit(fired bool) error {
 	if err := log.journal.Sync(); err != nil {
 		return err
 	}
+	// Confirm frames only now: the peer may drop a frame once it is confirmed.
 	for from, frame := range log.ended {
 		if frame != 0 {
 			l.n.endpoint.Link(geo.NodeID(from)).Logged(frame)
@@ -221,7 +226,7 @@ func (l *loop) acknowledged() []byte {
 	return r
 }
 
-// replay brings the node to where its log ends.
+// replay replays the log to its end.
 func (l *loop) replay() error {
 	n, log := l.n, l.log
 	began := time.Now()
@@ -242,7 +247,7 @@ func (l *loop) replay() error {
 	defer unpacker.Close()
 	turns, complete, head := 0, start == nil, int64(0)
 	err = log.journal.Each(func(r []byte) error {
-		n.asked.Store(0) // a sign of life
+		n.asked.Store(0) // counts as a sign of life for Healthy
 		if turns == 0 {
 			head += int64(len(r))
 		}
@@ -257,12 +262,13 @@ func (l *loop) replay() error {
 			complete = true
 		case recordTurn:
 			turns++
-			// What messages and transactions are made of is theirs to keep.
+			// Messages and transactions keep references to their bytes, so copy the record.
 			c := codec.NewReader(append([]byte(nil), r[1:]...))
 			return l.replayTurn(&c)
 		}
 		return nil
 	})
+	// Without the final record some rows of the checkpoint are missing.
 	if err == nil && !complete {
 		err = errors.New("the log begins with a checkpoint that has no end")
 	}
@@ -275,7 +281,7 @@ func (l *loop) replay() error {
 			link.Replayed(log.whole[i])
 		}
 	}
-	// The clock continues from its last value, and never goes back.
+	// The clock continues from its last value, because it must never go back.
 	l.epoch += max(0, l.at-l.elapsedNow())
 	l.least = l.clock
 	log.noted = l.at
@@ -286,8 +292,8 @@ func (l *loop) replay() error {
 	return nil
 }
 
-// replayLinks starts the replay of sent messages, after the messages that peers have acknowledged according to the log.
-// It returns the checkpoint at the start of the log, nil for none.
+// replayLinks prepares the links for the replay: they keep only messages after the last acknowledgement in the log. It
+// returns the checkpoint at the start of the log, or nil.
 func (l *loop) replayLinks() (start *state, err error) {
 	n := l.n
 	acknowledged := make([]uint32, n.topology.Nodes())
@@ -325,7 +331,7 @@ func (l *loop) replayLinks() (start *state, err error) {
 	return start, nil
 }
 
-// replayTurn takes the inputs of a turn once more.
+// replayTurn repeats the inputs of a turn.
 func (l *loop) replayTurn(c *codec.Reader) error {
 	l.at, l.clock = time.Duration(c.Uvarint()), time.Duration(c.Uvarint())
 	for c.Len() > 0 && c.Err() == nil {
@@ -352,14 +358,14 @@ func (l *loop) replayTurn(c *codec.Reader) error {
 			if err := errors.Join(tr.Done(), l.n.prepare(t)); err != nil {
 				return err
 			}
-			l.pending[t.ID] = nil // no client waits for it
+			l.pending[t.ID] = nil // its client is gone
 			l.replica.Submit(t)
 		case inputLoad:
 			req := &admin.LoadRequest{}
 			if err := json.Unmarshal(c.Bytes(), req); err != nil {
 				return err
 			}
-			if req.Dataset == "" { // it was refused
+			if req.Dataset == "" { // the load failed
 				l.empty(0)
 				continue
 			}
@@ -367,7 +373,7 @@ func (l *loop) replayTurn(c *codec.Reader) error {
 			if err != nil {
 				return err
 			}
-			// What fitted then is taken now.
+			// Do not check memory again: the data set fitted at the time.
 			if err := l.fill(req, w, l.rows(w), func(int) error { return nil }); err != nil {
 				return err
 			}
@@ -382,6 +388,7 @@ func (l *loop) replayTurn(c *codec.Reader) error {
 	if err := c.Done(); err != nil {
 		return err
 	}
+	// Timers fire after the inputs, as in turn. Flush closes frames at the same points as the original run.
 	l.fire()
 	l.flush()
 	return nil

@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// The gossip engine sends numbered messages at random times to random peers. Peers answer some of them, until each node
-// has sent enough messages. The engine detects missing, duplicate and reordered messages.
+// The gossip engine sends numbered messages to random peers at random times. Peers answer some of them, until each node
+// has sent enough. The engine detects missing, duplicate and reordered messages.
 
 const (
 	gossipRounds = 150
@@ -32,7 +32,7 @@ const (
 )
 
 type gossip struct {
-	number uint64 // of the message on its link
+	number uint64 // number of the message on its link
 	rest   int    // bytes of padding
 	answer bool
 }
@@ -58,7 +58,7 @@ func (r *gossipReplica) Start() { r.Env.After(0, protocol.Timer{}) }
 func (r *gossipReplica) send(to geo.NodeID, answer bool) {
 	g := gossip{number: r.sent[to] + 1, answer: answer}
 	if r.sent[to]++; r.Env.Rand().IntN(20) == 0 {
-		g.rest = r.Env.Rand().IntN(100_000) // more than a frame takes before it is full
+		g.rest = r.Env.Rand().IntN(100_000) // more than fits into a frame
 	}
 	r.Env.Send(to, g)
 }
@@ -110,7 +110,7 @@ var gossipEngine = &protocol.Engine{
 	},
 }
 
-// gossipFigures are the figures of gossipReplicas in a database of this number of nodes.
+// gossipFigures are the figures of gossipReplicas in a database with this number of nodes.
 func gossipFigures(nodes int) []protocol.Figure {
 	figures := []protocol.Figure{{Name: "wrong", Kind: protocol.Counter}, {Name: "pending", Kind: protocol.Gauge}}
 	for i := range nodes {
@@ -119,7 +119,7 @@ func gossipFigures(nodes int) []protocol.Figure {
 	return figures
 }
 
-// startLogged starts nodes that truncate their logs whenever these have grown by cut bytes, 0 for the default.
+// startLogged starts nodes that truncate their logs whenever they have grown by cut bytes; 0 stands for the default.
 func startLogged(t testing.TB, e *protocol.Engine, cut int64, regions ...string) *Local {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -156,14 +156,14 @@ func statuses(t *testing.T, l *Local) []*admin.Status {
 	return s
 }
 
-// mostRestarts bounds the duration of a test on a slow disk.
+// mostRestarts bounds the duration of the test on a slow disk.
 const mostRestarts = 40
 
-// often has the logs of gossips cut short many times.
+// often makes the gossip nodes truncate their logs many times.
 const often = 1 << 14
 
-// However often nodes restart from their logs, every message arrives once and in order. No clock goes back. This holds
-// with and without truncation of the logs.
+// However often nodes restart from their logs, every message arrives exactly once and in order, and no clock goes back.
+// This holds with and without truncation of the logs.
 func TestRestartsLoseNothing(t *testing.T) {
 	generations := 0
 	for seed, cut := range []int64{0, often, often} {
@@ -251,7 +251,7 @@ func testRestartedNode(t *testing.T, cut int64) {
 	if err := l.Node(1).call(t.Context(), func() { row, _ = l.Node(1).loop.store.Get(txn.IntKey(0, 0)) }); err != nil || string(row.Value) != "y" || row.Writer != 2 {
 		t.Errorf("%+v, %v", row, err)
 	}
-	// A client that submits a transaction again is informed that it is in flight.
+	// A client that submits a transaction again gets an error: the transaction is still in flight.
 	again := connect(t, l, 1)
 	again.send(3)
 	again.expect(3, txn.Refused, "duplicate-id")
@@ -295,8 +295,8 @@ func TestLogIsRefused(t *testing.T) {
 	}
 }
 
-// A node reports only inputs that are in the log: a load with a turn that cannot be synced has failed, and the next
-// process does not know it.
+// A node reports only effects that are in the log. If the turn of a load cannot be synced, the load fails, and the next
+// process does not have its data.
 func TestLoadIsInTheLog(t *testing.T) {
 	var broken atomic.Bool
 	disk := &journaltest.Disk{Fail: func(op journaltest.Op) (int, error) {

@@ -18,13 +18,13 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// loop is the event loop: it owns all below it, the sending sides of links and connections included. It is the
+// loop is the event loop. It owns all fields below, including the sending sides of links and connections. It is the
 // replica's protocol.Env.
 type loop struct {
 	n       *Node
-	epoch   time.Duration // what to add to wire.Now for the node's clock
+	epoch   time.Duration // to add to wire.Now for the node's clock
 	rng     *rand.Rand
-	chance  *rand.PCG // of rng
+	chance  *rand.PCG // source of rng
 	store   store.Store
 	replica protocol.Replica
 	timers  timers.Queue
@@ -32,9 +32,9 @@ type loop struct {
 
 	dirtyLinks   []*wire.Link
 	dirtyClients []*wire.Conn
-	callers      []chan struct{} // wait for the end of the turn: see Node.call
+	callers      []chan struct{} // closed at the end of the turn: see Node.call
 
-	request  *admin.LoadRequest // the initial rows, nil for none
+	request  *admin.LoadRequest // origin of the rows; nil for none
 	dataset  string
 	loaded   admin.LoadResponse
 	workload workload.Workload
@@ -42,22 +42,22 @@ type loop struct {
 
 	beside beside
 
-	log       *nodeLog      // nil: none is kept
-	replaying bool          // it
-	at, clock time.Duration // with a log: of the present turn, what timers count by and what Now shows
+	log       *nodeLog      // nil if the node keeps none
+	replaying bool          // the log is being replayed
+	at, clock time.Duration // with a log, times of the current turn: at for timers, clock as returned by Now
 
 	offset  atomic.Int64  // of the clock, in nanoseconds: see disturb
-	counted time.Duration // offset that the clock went by when it was last read
-	least   time.Duration // the minimum value of the clock
-	slow    atomic.Int64  // percent that everything takes longer
+	counted time.Duration // the offset that the clock last used
+	least   time.Duration // lower bound of the clock, so that it never goes back
+	slow    atomic.Int64  // slowdown in percent; 0 for none
 	pace    chan struct{} // has a token when slow has changed
-	debt    time.Duration // of the time that it took longer
+	debt    time.Duration // pause that the slowdown still requires
 }
 
-// client is a connection to answer.
+// client is a connection that receives answers.
 type client struct{ conn *wire.Conn }
 
-// slice is the number of items handled between two looks at the timers and flushes.
+// slice is the number of items that the loop handles before it checks timers and flushes.
 const slice = 256
 
 func (l *loop) run() {
@@ -76,7 +76,7 @@ func (l *loop) run() {
 			rest = rest[len(part):]
 			began, percent := l.beginSlowly()
 			if err := l.turn(part); err != nil {
-				// The log would not contain any further actions of the node.
+				// Stop, because the log would miss every further action of the node.
 				l.n.ended = fmt.Errorf("the log: %w", err)
 				return
 			}
@@ -85,18 +85,19 @@ func (l *loop) run() {
 				break
 			}
 		}
+		// Handle items that arrived during this turn before sleeping.
 		if len(items) > 0 {
 			continue
 		}
 		if at, ok := l.timers.Next(); ok {
-			// The pacer rounds down a little; a timer must not fire before its time.
+			// The alarm may round down a little, and a timer must not fire early.
 			alarm.Set(at - l.epoch + wire.Slack)
 		}
 		<-l.n.box.wake
 	}
 }
 
-// begin starts the replica, or brings it to where its log ends.
+// begin starts the replica, or replays the log to its end.
 func (l *loop) begin() error {
 	if l.log.restored() {
 		return l.replay()
@@ -110,7 +111,7 @@ func (l *loop) begin() error {
 	return l.endTurn(l.fire())
 }
 
-// turn handles a few items and the timers that are due, and then releases the resulting messages and answers.
+// turn handles a few items and all due timers, and then releases the resulting messages and answers.
 func (l *loop) turn(items []item) error {
 	l.beginTurn()
 	for i := range items {
@@ -119,7 +120,8 @@ func (l *loop) turn(items []item) error {
 	return l.endTurn(l.fire())
 }
 
-// beginTurn reads the clock, which stands still in a turn that is logged: a replay sees the same.
+// beginTurn reads the clock. With a log, the clock stands still for the whole turn, so that a replay sees the same
+// time.
 func (l *loop) beginTurn() {
 	if l.log == nil {
 		return
@@ -131,12 +133,14 @@ func (l *loop) beginTurn() {
 
 func (l *loop) endTurn(fired bool) error {
 	if l.log != nil {
+		// Commit before flush: nothing may leave the node before its cause is on the disk.
 		if err := l.commit(fired); err != nil {
 			return err
 		}
 	}
 	l.flush()
 	if l.log != nil {
+		// Truncate between turns only, when the state is consistent.
 		return l.cut()
 	}
 	return nil
@@ -152,6 +156,7 @@ func (l *loop) handle(it *item) {
 	case it.t != nil:
 		l.submit(it)
 	case it.replaced > 0:
+		// Open the link before the replica is notified, because its reaction may already send to the new incarnation.
 		l.n.endpoint.Link(it.from).Open(it.replaced)
 		l.replica.(protocol.Rejoiner).Replaced(it.from, it.replaced)
 	default:
@@ -181,6 +186,7 @@ func (l *loop) submit(it *item) {
 	if l.log != nil {
 		l.log.submit(it.t)
 	}
+	// Set pending before Submit, because the replica may reply at once.
 	l.pending[it.t.ID] = it.c
 	l.replica.Submit(it.t)
 }
@@ -192,27 +198,27 @@ func (l *loop) answer(c *client, o *txn.Outcome) {
 	}
 }
 
-// abandon answers all clients of a broken database: it is unknown whether their transactions will finish.
+// abandon answers all clients of a broken database. The outcomes of their transactions are unknown.
 func (l *loop) abandon() {
 	for id, c := range l.pending {
 		if c == nil {
-			continue // of before the node started again
+			continue // submitted before the restart
 		}
 		l.answer(c, &txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "database-broken"})
 	}
 	clear(l.pending)
 }
 
-// unfinished is the number of transactions that the replica or a client waits for.
+// unfinished returns the number of transactions that are pending at the replica or at a client, whichever is larger.
 func (l *loop) unfinished() int { return max(l.replica.Pending(), len(l.pending)) }
 
-// fire fires the timers that are due, and reports whether there were any.
+// fire fires all due timers, and reports whether there were any.
 func (l *loop) fire() (fired bool) {
 	if _, ok := l.timers.Next(); !ok {
 		return false
 	}
-	// Only timers that are due now: timers that they set for the current time wait for the next round, so that messages
-	// get their turn.
+	// Read the time once. Timers that these timers set for the current time wait for the next round, so that messages get
+	// their turn.
 	for now := l.elapsed(); ; fired = true {
 		t, ok := l.timers.PopDue(now)
 		if !ok {
@@ -232,6 +238,7 @@ func (l *loop) flush() {
 		l.dirtyClients[i] = nil
 	}
 	l.dirtyLinks, l.dirtyClients = l.dirtyLinks[:0], l.dirtyClients[:0]
+	// Release callers last: by now the effects of their calls are in the log.
 	for i, done := range l.callers {
 		close(done)
 		l.callers[i] = nil
@@ -239,7 +246,7 @@ func (l *loop) flush() {
 	l.callers = l.callers[:0]
 }
 
-// elapsed is the time that timers count by.
+// elapsed returns the time that timers use. The offset of the clock does not affect it.
 func (l *loop) elapsed() time.Duration {
 	if l.log != nil {
 		return l.at
@@ -249,7 +256,8 @@ func (l *loop) elapsed() time.Duration {
 
 func (l *loop) elapsedNow() time.Duration { return l.epoch + wire.Now() }
 
-// shown returns the node's clock at a time of the timers. It never goes back: a clock that is set back stands still.
+// shown returns the value of the node's clock at a timer time. The clock never goes back: after a negative change it
+// stands still until it catches up.
 func (l *loop) shown(elapsed time.Duration) time.Duration {
 	if offset := time.Duration(l.offset.Load()); offset != l.counted {
 		l.least = max(l.least, elapsed+l.counted)
@@ -281,12 +289,12 @@ func (l *loop) After(d time.Duration, t protocol.Timer) { l.timers.Push(l.elapse
 func (l *loop) Reply(o txn.Outcome) {
 	c := l.pending[o.ID]
 	delete(l.pending, o.ID)
-	if c != nil { // or answered when the database broke, or of before the node started again
+	if c != nil { // nil if submitted before a restart, or already answered by abandon
 		l.answer(c, &o)
 	}
 }
 
-// Mark implements protocol.Env. It does nothing, because a process does not report its coverage.
+// Mark implements protocol.Env. It does nothing, because a real process does not report coverage.
 func (l *loop) Mark(*coverage.Mark) {}
 
 // Buggify implements protocol.Env. It returns false: rare events happen by themselves in a real process.

@@ -8,31 +8,31 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// item is one event for the loop: a peer's message or new incarnation, a client's transaction or a call.
+// item is an event for the loop: a message or new incarnation of a peer, a transaction of a client, or a call.
 type item struct {
 	from geo.NodeID
 	m    protocol.Message
-	// frame is the number of the frame that contained m, last means that m is its last message.
+	// frame is the number of the frame that contained m. last is set if m is the frame's last message.
 	frame uint32
 	last  bool
-	// replaced is the incarnation of from that is in its place now.
+	// replaced is the new incarnation of from; 0 if the item is not a replacement.
 	replaced uint32
 	t        *txn.Transaction
-	// invalid says that t's accesses could not be prepared.
+	// invalid is set if preparing t failed.
 	invalid bool
 	c       *client
 	f       func()
 }
 
-// full is the number of items at which producers have to wait.
+// full is the number of items at which producers must wait.
 const full = 8192
 
-// mailbox hands items from many goroutines to the loop, whole batches at a time.
+// mailbox passes items from many goroutines to the loop in batches.
 type mailbox struct {
 	mu      sync.Mutex
 	room    sync.Cond
 	items   []item
-	waiting int // goroutines that wait for room
+	waiting int // number of goroutines that wait for room
 	closed  bool
 	wake    chan struct{} // holds a token when the loop may have something to do
 }
@@ -42,7 +42,7 @@ func (b *mailbox) init() {
 	b.wake = make(chan struct{}, 1)
 }
 
-// put adds a batch, which stays the caller's, and then waits for room if there is too much.
+// put adds a batch, and then waits while the mailbox is full. The caller keeps ownership of the slice.
 func (b *mailbox) put(batch []item) {
 	b.mu.Lock()
 	first := len(b.items) == 0
@@ -50,6 +50,7 @@ func (b *mailbox) put(batch []item) {
 	if first {
 		b.notify()
 	}
+	// Wait after adding, not before: a batch is never split, and at most one batch per producer exceeds the limit.
 	for len(b.items) >= full && !b.closed {
 		b.waiting++
 		b.room.Wait()
@@ -58,7 +59,7 @@ func (b *mailbox) put(batch []item) {
 	b.mu.Unlock()
 }
 
-// post adds a call and never waits.
+// post adds a call. It never waits for room.
 func (b *mailbox) post(f func()) {
 	b.mu.Lock()
 	b.items = append(b.items, item{f: f})
@@ -73,7 +74,8 @@ func (b *mailbox) notify() {
 	}
 }
 
-// take exchanges the contents for done, a slice of handled items.
+// take returns the contents and reuses done, the slice of the previous contents. closed reports whether the mailbox is
+// closed.
 func (b *mailbox) take(done []item) (items []item, closed bool) {
 	clear(done)
 	b.mu.Lock()
@@ -95,7 +97,7 @@ func (b *mailbox) close() {
 	b.mu.Unlock()
 }
 
-// len is the number of items not yet taken.
+// len returns the number of waiting items.
 func (b *mailbox) len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// heap returns the number of bytes that were live after the last garbage collection, and the Go runtime's memory limit
-// in bytes (GOMEMLIMIT); 0 if there is no limit.
+// heap returns the bytes that were live after the last garbage collection, and the Go runtime's memory limit
+// (GOMEMLIMIT) in bytes, or 0 for none.
 func heap() (live, limit uint64) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
@@ -22,8 +22,8 @@ func heap() (live, limit uint64) {
 	return sample[0].Value.Uint64(), limit
 }
 
-// checkMemory refuses a data set if its first rows have filled the node's memory: otherwise the node would be killed
-// during a run, with its data. It first collects the garbage, because the previous data set may have been live at the
+// checkMemory returns an error if the rows loaded so far fill the node's memory. Otherwise the node would be killed
+// later, during a run. It collects garbage before it fails, because the previous data set may have been live at the
 // last collection.
 func (n *Node) checkMemory(rows int) error {
 	live, limit := n.cfg.Memory()

@@ -15,14 +15,15 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// public serves what anybody may know.
+// public serves metrics and health, which need no credentials.
 func (n *Node) public() http.Handler {
 	reg := metrics.NewRegistry()
 	reg.MustRegister(n.Metrics())
 	return admin.NewPublicHandler(n, metrics.Handler(reg))
 }
 
-// Metrics takes the figures of the node when Prometheus asks for them. All carry the node's region and name.
+// Metrics returns a collector that reads the node's figures on each scrape. All have the node's region and name as
+// labels.
 func (n *Node) Metrics() prometheus.Collector { return n.metrics(n.collect) }
 
 func (n *Node) metrics(collect func(metrics.Put)) prometheus.Collector {
@@ -30,7 +31,7 @@ func (n *Node) metrics(collect func(metrics.Put)) prometheus.Collector {
 		n.cfg.Database.Name, n.cfg.Engine.Name, n.topology.Regions[n.topology.RegionOf(n.cfg.ID)], n.topology.NodeName(n.cfg.ID))
 }
 
-// collectTimeout is the time that Prometheus waits for a busy event loop; after that the loop's figures are omitted.
+// collectTimeout bounds the wait of a scrape for a busy event loop; after that it omits the loop's figures.
 const collectTimeout = 2 * time.Second
 
 func (n *Node) collect(put metrics.Put) {
@@ -73,7 +74,7 @@ func (n *Node) collect(put metrics.Put) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	got := make(chan figures, 1) // a late answer must not meet a collection that has ended
+	got := make(chan figures, 1) // buffered: after a timeout the late answer has no receiver
 	err := n.call(ctx, func() {
 		l := &n.loop
 		f := figures{

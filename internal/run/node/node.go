@@ -1,6 +1,6 @@
-// Package node runs a protocol's replica in real time. An event loop owns the replica and its data, and a mailbox feeds
-// it messages, transactions and timers. Around the loop are TCP (package wire) and an administration server (package
-// admin). One process holds one node in a cluster, and all of them for geobench run: see StartLocal.
+// Package node runs a protocol's replica in real time. An event loop owns the replica and its data; a mailbox feeds it
+// messages, transactions and timers. TCP (package wire) and an administration server (package admin) surround the loop.
+// In a cluster each process runs one node. For geobench run, StartLocal starts all nodes in one process.
 package node
 
 import (
@@ -40,47 +40,48 @@ import (
 type Config struct {
 	Database *deploy.Database
 	ID       geo.NodeID
-	// Incarnation counts the earlier processes of the node that have lost their state: see protocol.Config. A later
-	// incarnation gets its rows from other nodes, except for rows that every node has. These are rows of Loaded, the last
-	// data set of the nodes, nil if there is none yet.
+	// Incarnation counts the earlier processes of the node that lost their state (see protocol.Config). A later
+	// incarnation gets its rows from other nodes, except for rows that every node stores. It takes those from Loaded, the
+	// data set that the nodes loaded last; nil if there is none yet.
 	Incarnation uint32
 	Loaded      *admin.LoadRequest
-	// Listener accepts peers and clients, Admin the operator, which needs Credentials, and Public clients that read
-	// metrics and health. Admin and Public are optional. The node closes all of them.
+	// Listener accepts peers and clients. Admin accepts the operator and requires Credentials. Public accepts clients
+	// that read metrics and health. Admin and Public are optional. The node closes all three.
 	Listener, Admin, Public net.Listener
 	Engine                  *protocol.Engine
 	Procedures              *txn.Registry
-	// ParseWorkload makes a workload from a BenchmarkRun's spec.workload: catalog.Parse.
+	// ParseWorkload creates a workload from a BenchmarkRun's spec.workload; see catalog.Parse.
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
-	// MaxInFlight bounds the unfinished transactions of this node's clients; more are refused. 0: 262,144.
+	// MaxInFlight bounds the unfinished transactions of this node's clients. The node refuses further ones. 0 stands for
+	// 262,144.
 	MaxInFlight int
-	// Journal is the folder of the node's log of its inputs, from which a restarted process continues. If it is empty, no
-	// log is kept, and the state in memory is lost with the process.
+	// Journal is the folder for the log of the node's inputs, from which a restarted process continues. If it is empty,
+	// the node keeps no log and loses its state with the process.
 	Journal string
-	// CutJournal is by how many bytes the log grows before it is cut short; 0 for half of the data's size, 32 MiB at
-	// least.
+	// CutJournal is the growth of the log, in bytes, after which it is truncated; 0 stands for half of the data's size,
+	// but at least 32 MiB.
 	CutJournal int64
-	// Disk holds the log; nil for the operating system's.
+	// Disk stores the log; nil for the operating system's file system.
 	Disk journal.Disk
-	// Prober measures the links below a service mesh and through it; nil if no mesh carries the node's connections. The
-	// creator of the prober runs it.
+	// Prober measures the links below a service mesh and through it; nil if the node's connections use no mesh. Its
+	// creator runs it.
 	Prober *ping.Prober
-	// Credentials authenticate the node and its clients. If empty, every client is accepted, which is for nodes that are
-	// all in one process.
+	// Credentials authenticate the node and its clients. If empty, the node accepts every client, which is meant for
+	// databases in a single process.
 	Credentials identity.Folder
-	// Memory returns the number of live bytes of the heap, and the limit of the process, 0 for no limit; nil asks the Go
-	// runtime.
+	// Memory returns the live bytes of the heap and the memory limit of the process; a limit of 0 means none. nil stands
+	// for the Go runtime's values.
 	Memory func() (live, limit uint64)
 	// Log may be nil.
 	Log *slog.Logger
 
-	// process is the name of the node's process, and strangers counts rejected clients, if both existed before the node:
-	// see Lobby.
+	// process is the name of the node's process, and strangers counts rejected clients. A lobby sets both, because they
+	// exist before the node.
 	process   string
 	strangers *identity.Unauthenticated
 }
 
-// Node is one node of a database. It implements admin.Node.
+// Node is a node of a database. It implements admin.Node.
 type Node struct {
 	cfg      Config
 	topology *geo.Topology
@@ -90,24 +91,24 @@ type Node struct {
 	endpoint *wire.Endpoint
 	box      mailbox
 	loop     loop
-	done     chan struct{}   // closed when the loop has ended
-	ended    error           // why the loop ended by itself
+	done     chan struct{}   // closed when the loop has stopped
+	ended    error           // the error with which the loop stopped, if any
 	peers    []*peerReceiver // by geo.NodeID
 	gate     sync.Mutex      // one load or audit at a time
-	late     *late.Recorder  // nil where the process is not the node's own
+	late     *late.Recorder  // nil if several nodes share the process
 
 	broken atomic.Pointer[string]
-	// run is the run with clients that may connect: see admin.LoadRequest.
+	// run is the run whose clients may connect: see admin.LoadRequest.
 	run        atomic.Pointer[string]
 	strangers  *identity.Unauthenticated
 	disturbing disturbances
-	// asked is the time when Healthy asked the loop for a sign of life, 0 once the loop has given one.
+	// asked is the time at which Healthy asked the loop for a sign of life; 0 once the loop has given one.
 	asked    atomic.Int64
 	turns    atomic.Int64
 	statuses [txn.Unknown + 1]atomic.Int64 // outcomes by status
 }
 
-// New returns a node that does nothing before Run.
+// New returns a node that is idle until Run.
 func New(cfg Config) (*Node, error) {
 	params, replaceable, err := cfg.check()
 	if err != nil {
@@ -126,13 +127,14 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	ownProcess := cfg.Admin != nil || cfg.process != "" // in a process with a lobby, the lobby serves administration
+	ownProcess := cfg.Admin != nil || cfg.process != "" // a lobby serves administration on behalf of its node
 	cfg.Log = cfg.Log.With("node", t.NodeName(cfg.ID))
 	if cfg.process == "" {
 		cfg.process, cfg.strangers = newProcess(), &identity.Unauthenticated{Log: cfg.Log}
 	}
 	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: cfg.process, done: make(chan struct{}),
 		peers: make([]*peerReceiver, t.Nodes()), strangers: cfg.strangers}
+	// Open the log before anything uses the process's name: a restarted node continues under its predecessor's name.
 	if cfg.Journal != "" {
 		if err := n.openLog(cfg.Journal); err != nil {
 			return nil, err
@@ -184,6 +186,7 @@ func New(cfg Config) (*Node, error) {
 	})
 	l := &n.loop
 	l.n, l.epoch, l.least, l.pace = n, time.Since(cfg.Database.Epoch)-wire.Now(), math.MinInt64, make(chan struct{}, 1)
+	// The node draws from its own stream, so its random numbers do not depend on those of other nodes or incarnations.
 	l.chance = rand.NewPCG(cfg.Database.Seed, cfg.stream())
 	l.rng, l.store, l.pending = rand.New(l.chance), cfg.Engine.MakeStore(), map[txn.ID]*client{}
 	if err := n.rejoin(); err != nil {
@@ -208,11 +211,11 @@ func (n *Node) replicaConfig() protocol.Config {
 	}
 }
 
-// newProcess makes up the name of a process.
+// newProcess returns a random name for a process.
 func newProcess() string { return crand.Text()[:12] }
 
-// check returns the engine's parameters, and the nodes that new incarnations may replace. Nodes with journals continue
-// from them instead.
+// check validates the configuration. It returns the engine's parameters, and the nodes that new incarnations may
+// replace. With a journal there are none: nodes continue from their journals instead.
 func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error) {
 	if err := c.Database.Validate(); err != nil {
 		return p, nil, err
@@ -239,10 +242,10 @@ func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error
 	return p, replaceable, err
 }
 
-// stream returns the number of the node's stream of random numbers.
+// stream returns the number of the node's random number stream.
 func (c *Config) stream() uint64 { return uint64(c.Incarnation)<<32 | uint64(c.ID) }
 
-// rejoin gives a node that replaces another one the rows that it gets from no other node.
+// rejoin loads the rows that a later incarnation cannot get from other nodes, because every node stores them.
 func (n *Node) rejoin() error {
 	req := n.cfg.Loaded
 	if n.cfg.Incarnation == 0 || req == nil {
@@ -256,7 +259,7 @@ func (n *Node) rejoin() error {
 	return n.loop.fill(req, w, everywhere, n.checkMemory)
 }
 
-// Run runs the node until ctx ends or one of its servers fails. It leaves no goroutine running.
+// Run runs the node until ctx is done or one of its servers fails. It leaves no goroutine running.
 func (n *Node) Run(ctx context.Context) error {
 	serving, stopServers := context.WithCancel(context.WithoutCancel(ctx))
 	servers, serving := errgroup.WithContext(serving)
@@ -264,7 +267,9 @@ func (n *Node) Run(ctx context.Context) error {
 		stopServers()
 		_ = servers.Wait()
 	}()
+	// Serve administration even during a long replay of the log, so that the node is seen to be alive.
 	n.cfg.serve(serving, servers, n, n.public(), n.strangers)
+	// Wait for work outside the loop, so that no goroutine is left running.
 	defer n.loop.beside.working.Wait()
 	if n.loop.log != nil {
 		defer n.loop.log.close()
@@ -276,6 +281,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return n.ended
 	}
 	go n.loop.run()
+	// Accept peers only after the replay: until then the node does not know which of their frames it has.
 	n.endpoint.Start(n.cfg.Listener)
 	n.resumeDisturbances()
 	if n.late != nil {
@@ -294,6 +300,7 @@ func (n *Node) Run(ctx context.Context) error {
 		err = n.ended
 	}
 	n.endDisturbances()
+	// Close the mailbox first: it releases receivers that wait for room, for which the endpoint's Close waits.
 	n.box.close()
 	n.endpoint.Close()
 	<-n.done
@@ -308,7 +315,7 @@ func (n *Node) discard() {
 	}
 }
 
-// serve starts the configured servers: administration requests go to n.
+// serve starts the configured servers. Administration requests go to n.
 func (c *Config) serve(ctx context.Context, group *errgroup.Group, n admin.Node, public http.Handler, strangers *identity.Unauthenticated) {
 	start := func(what string, l net.Listener, h http.Handler) {
 		group.Go(func() error {
@@ -326,17 +333,17 @@ func (c *Config) serve(ctx context.Context, group *errgroup.Group, n admin.Node,
 	}
 }
 
-// breakDown notes that the database has lost state and answers all clients.
+// breakDown records that the database has lost state, and answers all clients.
 func (n *Node) breakDown(reason string) {
 	n.broken.Store(&reason)
 	n.cfg.Log.Error("broken", "reason", reason)
 	n.box.post(n.loop.abandon)
 }
 
-// Process is the name that this node made up when it started.
+// Process returns the name of this node's process.
 func (n *Node) Process() string { return n.process }
 
-// Ready returns why the node does not take transactions, nil when it does.
+// Ready returns the reason why the node does not accept transactions, or nil if it does.
 func (n *Node) Ready() error {
 	if ok, why := n.endpoint.Ready(); !ok {
 		return errors.New(why)
@@ -347,8 +354,8 @@ func (n *Node) Ready() error {
 const (
 	// stuck is the time within which the loop must give a sign of life.
 	stuck = 30 * time.Second
-	// rowsPerSign is the number of rows after which a load, which may take minutes, gives a sign of life: some hundredths
-	// of a second.
+	// rowsPerSign is the number of rows after which a load gives a sign of life. A load may take minutes; this number of
+	// rows takes some hundredths of a second.
 	rowsPerSign = 1 << 16
 )
 
@@ -361,13 +368,15 @@ func (n *Node) Healthy() error {
 		}
 		return nil
 	}
+	// Any turn resets asked. The empty call makes an idle loop turn.
 	n.box.post(func() {})
 	return nil
 }
 
 var errStopped = errors.New("the node has stopped")
 
-// call runs f on the loop, and waits until its effects are in the log, if there is one: the caller may report them.
+// call runs f on the loop and waits until the effects are in the log, if there is one. Only then may the caller report
+// them.
 func (n *Node) call(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	n.box.post(func() {
@@ -398,6 +407,7 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 	if n.late != nil {
 		s.QuotaPeriods, s.ThrottledPeriods = late.Throttled(late.Cgroups)
 	}
+	// Collect everything in one call, so that all figures belong to the same turn.
 	err := n.call(ctx, func() {
 		l := &n.loop
 		s.Dataset = l.dataset
@@ -447,6 +457,7 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 	var resp *admin.LoadResponse
 	callErr := n.call(ctx, func() {
 		l := &n.loop
+		// A repeated request must not reset rows that transactions have changed since.
 		if l.dataset == req.Dataset {
 			resp = &l.loaded
 			return
@@ -459,6 +470,7 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 		if err = l.fill(req, w, l.rows(w), n.checkMemory); err == nil {
 			resp = &l.loaded
 		} else {
+			// A failed load has emptied the node. A replay must empty it, too; an empty request stands for that.
 			logged = admin.LoadRequest{}
 		}
 		if l.log != nil {
@@ -479,25 +491,26 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 	return &out, nil
 }
 
-// empty leaves the node without a data set, without rows and without a run.
+// empty removes the data set, the rows and the run.
 func (l *loop) empty(rows int) {
 	l.store.Reset(rows)
 	l.dataset, l.workload, l.request = "", nil, nil
 	l.n.run.Store(nil)
 }
 
-// rows returns the rows of a workload that the node holds.
+// rows returns a function that puts all rows of a workload that this node stores.
 func (l *loop) rows(w workload.Workload) func(put func(txn.Key, []byte)) error {
 	return func(put func(txn.Key, []byte)) error { return workload.Fill(w, &l.n.layout, l.n.cfg.ID, put) }
 }
 
-// fill replaces the rows by some of a data set, unless check refuses it after some of them. After an error the node is
-// empty.
+// fill replaces the rows by the rows of a data set. check is called periodically and may refuse further rows. After an
+// error the node is empty.
 func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put func(txn.Key, []byte)) error, check func(rows int) error) error {
 	l.empty(l.store.Len())
 	n, full := 0, error(nil)
 	put := func(k txn.Key, value []byte) {
 		if n++; n%rowsPerSign == 0 && full == nil {
+			// A large load takes longer than Healthy allows, so each portion of rows counts as a sign of life.
 			l.n.asked.Store(0)
 			full = check(n)
 		}
@@ -509,13 +522,13 @@ func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put f
 		l.empty(0)
 		return err
 	}
-	l.chance.Seed(req.Seed, l.n.cfg.stream()) // what happens from now on follows from the run's seed
+	l.chance.Seed(req.Seed, l.n.cfg.stream()) // from now on the random numbers depend on the run's seed
 	l.holds(req, w)
 	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
 	return nil
 }
 
-// holds records the initial rows.
+// holds records the data set that the rows come from.
 func (l *loop) holds(req *admin.LoadRequest, w workload.Workload) {
 	l.request, l.dataset, l.workload, l.traced = req, req.Dataset, w, req.Traced
 	l.n.run.Store(&req.Run)
@@ -533,6 +546,7 @@ func (n *Node) Audit(ctx context.Context) (*admin.Audit, error) {
 			err = fmt.Errorf("%w: nothing was loaded yet", admin.ErrBusy)
 			return
 		}
+		// An unfinished transaction could still change rows, so the audits of different nodes would not match.
 		if p := l.unfinished(); p > 0 {
 			err = fmt.Errorf("%w: %d transactions are pending", admin.ErrBusy, p)
 			return

@@ -30,8 +30,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The test's engine writes a key at the node that is asked, sends it to all others, and replies when all have written
-// it; a transaction without arguments is never answered.
+// The test's engine writes a key at the node that receives the transaction, sends the key to all other nodes, and
+// replies once all have written it. It never answers a transaction without arguments.
 
 const setProc txn.ProcID = 1
 
@@ -134,7 +134,7 @@ var setEngine = &protocol.Engine{
 	},
 }
 
-// tenRows is a workload that has nothing but a data set.
+// tenRows is a workload that consists only of a data set.
 type tenRows struct {
 	workload.Workload
 	place     geo.Placement
@@ -164,8 +164,8 @@ func parse(spec json.RawMessage, _ uint64, t *geo.Topology) (workload.Workload, 
 	return tenRows{place: t.Placement(), misplaced: bytes.Contains(spec, []byte("misplaced"))}, nil
 }
 
-// A node with a workload that puts a row in the wrong place is not loaded, even after a restart. It loads another data
-// set afterwards.
+// Loading a workload that puts a row in the wrong place fails, and leaves the node unloaded even after a restart. The
+// node can load another data set afterwards.
 func TestMisplacedRows(t *testing.T) {
 	l := startSetWith(t, database("a", "b"), t.TempDir())
 	load := func(dataset, spec string) error {
@@ -275,10 +275,10 @@ func TestTransactions(t *testing.T) {
 	c.expect(2, txn.Refused, "duplicate-id")
 	c.send(3, 'x', 'y')
 	c.expect(3, txn.Refused, "invalid-transaction")
-	l.Node(1).box.post(func() { l.Node(1).cfg.MaxInFlight = 1 }) // transaction 2 is still under way
+	l.Node(1).box.post(func() { l.Node(1).cfg.MaxInFlight = 1 }) // transaction 2 is still in flight
 	c.send(4, 'x')
 	c.expect(4, txn.Refused, "overloaded")
-	// A client that is gone is no trouble.
+	// A client that disconnects does no harm.
 	other := connect(t, l, 0)
 	for id := txn.ID(10); id < 100; id++ {
 		other.send(id, 'z')
@@ -408,7 +408,7 @@ func TestHealth(t *testing.T) {
 	eventually(t, "the loop gives a sign of life", func() bool { return n.Healthy() == nil })
 }
 
-// manyRows has rows for a node that is asked for a sign of life before the first, and asked again after the last.
+// manyRows has rows for a node whose Healthy is called before the first row and after the last.
 type manyRows struct {
 	tenRows
 	rows       int
@@ -422,8 +422,8 @@ func (w manyRows) Rows(_ geo.Cell, put func(txn.Key, []byte)) {
 	w.afterwards()
 }
 
-// A large data set takes longer than a loop may be silent: a node that loads one does not count as stuck, and is not
-// killed.
+// Loading a large data set takes longer than a loop may be silent. The node does not count as stuck meanwhile, so it is
+// not killed.
 func TestANodeThatLoadsIsHealthy(t *testing.T) {
 	for rows, want := range map[int]string{rowsPerSign - 1: "has not turned for 1m", rowsPerSign: ""} {
 		l := startSet(t, database("a"))
@@ -468,7 +468,7 @@ func TestMailbox(t *testing.T) {
 	if items, closed := b.take(nil); len(items) != full || closed {
 		t.Errorf("%d items, closed %v", len(items), closed)
 	}
-	<-put // there is room again
+	<-put // room is available again
 	go func() { b.put(make([]item, full)); b.close() }()
 	eventually(t, "someone waits", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.waiting == 1 })
 	b.close()
@@ -484,7 +484,7 @@ func TestParseMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkRoundTrip measures one client with one transaction after another: client to node, node to node and back.
+// BenchmarkRoundTrip measures a client that sends one transaction after another: client to node, node to node and back.
 func BenchmarkRoundTrip(b *testing.B) {
 	l := startSet(b, database("a", "b"))
 	c := connect(b, l, 0)
@@ -495,7 +495,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// BenchmarkLoop is 1000 transactions under way at a time, of nodes that keep a journal and of such that keep none.
+// BenchmarkLoop measures 1000 concurrent transactions, on nodes with and without a journal.
 func BenchmarkLoop(b *testing.B) {
 	b.Run("None", func(b *testing.B) { benchmarkLoop(b, startSet(b, database("a", "b"))) })
 	b.Run("Journal", func(b *testing.B) { benchmarkLoop(b, startSetWith(b, database("a", "b"), b.TempDir())) })
@@ -521,7 +521,7 @@ func benchmarkLoop(b *testing.B, l *Local) {
 	b.ReportMetric(float64((late.CPUTime()-before).Nanoseconds())/1e3/float64(b.N), "cpu-us/txn")
 }
 
-// A failed start leaves no log open, which would block other processes.
+// A failed start closes the log, which would otherwise block other processes.
 func TestFailedStartLeavesNothing(t *testing.T) {
 	folder := t.TempDir()
 	start := func() (*Local, error) {
@@ -546,7 +546,8 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	}
 }
 
-// What nodes draw once a run has loaded its data follows from the run's seed, whatever they were started with.
+// Once a run has loaded its data, the nodes' random numbers depend on the run's seed, and not on the seed at their
+// start.
 func TestChanceFollowsFromTheSeedOfTheRun(t *testing.T) {
 	draws := func(started, run uint64) (out []uint64) {
 		db := database("a", "b")
@@ -572,7 +573,7 @@ func TestChanceFollowsFromTheSeedOfTheRun(t *testing.T) {
 	}
 }
 
-// A data set that the API does not allow is refused before there is any of it: nodes would end by their memory.
+// A data set that the API does not allow is rejected before any row is created: it would exhaust the nodes' memory.
 func TestLoadBeyondTheAPI(t *testing.T) {
 	l, err := StartLocal(t.Context(), database("a"), LocalConfig{Engine: setEngine, Procedures: procedures, ParseWorkload: manifest.ParseWorkload})
 	if err != nil {
@@ -595,7 +596,8 @@ func TestLoadBeyondTheAPI(t *testing.T) {
 	}
 }
 
-// A data set that fills the memory of a node is refused, with its progress, and the node continues without one.
+// A data set that fills a node's memory is rejected with the number of rows so far, and the node continues without a
+// data set.
 func TestDataSetFillsTheMemory(t *testing.T) {
 	const limit = 1000 << 20
 	for name, tt := range map[string]struct {

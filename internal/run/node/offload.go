@@ -9,11 +9,11 @@ import (
 	"github.com/geobench/geobench/internal/net/wire"
 )
 
-// beside is the work that the replica has done outside the loop. A goroutine does it, one piece after another, and the
-// loop takes the end of each as an input. So the duration of the work may vary, and a log records its position in the
-// order of inputs.
+// beside is work that the replica does outside the loop. A goroutine does one piece after another, and the loop handles
+// the end of each piece as an input. So the duration of the work may vary, and a log records the position of its end
+// among the inputs.
 type beside struct {
-	pieces  queue.Queue[piece] // of which the first is being done, but in a replay
+	pieces  queue.Queue[piece] // the goroutine does the first of them, except in a replay
 	working sync.WaitGroup
 }
 
@@ -30,7 +30,7 @@ func (l *loop) Offload(work func() int64, over protocol.Timer) {
 	}
 }
 
-// workBeside does the first piece.
+// workBeside starts the first piece.
 func (l *loop) workBeside() {
 	work := l.beside.pieces.Front().work
 	l.beside.working.Go(func() {
@@ -48,7 +48,7 @@ func (l *loop) workBeside() {
 	})
 }
 
-// besideOver takes the end of the first piece.
+// besideOver handles the end of the first piece.
 func (l *loop) besideOver() {
 	if l.log != nil {
 		l.log.input(inputBeside)
@@ -61,7 +61,7 @@ func (l *loop) besideOver() {
 	l.replica.Fire(over)
 }
 
-// replayBeside finishes the first piece at its place in the log, and reports whether there is one.
+// replayBeside finishes the first piece at its position in the log. It returns false if there is no piece.
 func (l *loop) replayBeside() bool {
 	if l.beside.pieces.Len() == 0 {
 		return false

@@ -10,12 +10,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// thinker has work done outside the loop for each message that it gets. The test lets the work finish, and thinker
-// records the order of its inputs.
+// thinker does work outside the loop for each message that it receives. The test decides when the work finishes, and
+// thinker records the order of its inputs.
 type thinker struct {
 	protocol.Config
 	let     <-chan struct{} // nil: immediately
-	results []*uint64       // of the pieces that are not over: the squares of the messages' numbers
+	results []*uint64       // of unfinished pieces: the squares of the messages' numbers
 	seen    []uint64
 }
 
@@ -42,7 +42,7 @@ func (r *thinker) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(dst, protocol.Reading{Name: "seen", Value: int64(len(r.seen))})
 }
 
-// thinkerEngine returns an engine with replicas that do work until let permits them to finish.
+// thinkerEngine returns an engine whose replicas finish a piece of work for each value received from let.
 func thinkerEngine(let <-chan struct{}) *protocol.Engine {
 	figures := []protocol.Figure{{Name: "seen", Kind: protocol.Counter}}
 	return &protocol.Engine{Name: "thinker", Figures: figures, Decode: gossipEngine.Decode, New: func(c protocol.Config) protocol.Replica {
@@ -50,8 +50,8 @@ func thinkerEngine(let <-chan struct{}) *protocol.Engine {
 	}}
 }
 
-// Work outside the loop does not block the loop. A process that finds a log repeats the work of its predecessor, and
-// takes the end of each piece at its position among the inputs. Unfinished work continues.
+// Work outside the loop does not block the loop. A process that finds a log repeats its predecessor's work, and handles
+// the end of each piece at the same position among the inputs. Unfinished work continues.
 func TestWorkBesideTheLoop(t *testing.T) {
 	let := make(chan struct{})
 	db := database("a", "b")
@@ -68,7 +68,7 @@ func TestWorkBesideTheLoop(t *testing.T) {
 		}
 		n.peers[1].batch = nil
 	}
-	// over waits for the end of a piece to come, and takes it.
+	// over waits for the end of a piece, and handles it.
 	over := func(n *Node) {
 		for limit := time.NewTimer(20 * time.Second); ; {
 			items, _ := n.box.take(nil)
@@ -86,7 +86,7 @@ func TestWorkBesideTheLoop(t *testing.T) {
 		}
 	}
 	receive(first, 1)
-	receive(first, 2) // although the first piece is not over
+	receive(first, 2) // although the first piece is unfinished
 	let <- struct{}{}
 	over(first)
 	receive(first, 3)

@@ -8,13 +8,13 @@ import (
 	"github.com/geobench/geobench/internal/net/wire"
 )
 
-// peerReceiver decodes a peer's messages, outside the loop.
+// peerReceiver decodes a peer's messages outside the loop.
 type peerReceiver struct {
 	n     *Node
 	from  geo.NodeID
 	batch []item
 	frame uint32 // number of the last frame received
-	skip  int    // messages of the next frame that are in the log
+	skip  int    // number of messages of the next frame that are already in the log
 }
 
 // Receive implements wire.Receiver.
@@ -27,6 +27,7 @@ func (p *peerReceiver) Receive(payload []byte) error {
 		if err != nil {
 			return fmt.Errorf("a message of kind %d: %w", kind, err)
 		}
+		// The peer sends an incomplete frame again as a whole; the log already has its first messages.
 		if p.skip > 0 {
 			p.skip--
 			continue
@@ -42,7 +43,7 @@ func (p *peerReceiver) Receive(payload []byte) error {
 // Turn implements wire.Receiver.
 func (p *peerReceiver) Turn() { p.batch = deliver(p.n, p.batch) }
 
-// deliver puts a batch into the mailbox and returns it empty.
+// deliver puts a batch into the mailbox and returns the slice emptied.
 func deliver(n *Node, batch []item) []item {
 	if len(batch) == 0 {
 		return batch
@@ -52,25 +53,27 @@ func deliver(n *Node, batch []item) []item {
 	return batch[:0]
 }
 
-// prepare fills in what does not travel with a client's transaction: its footprint, and the region of its clients,
-// which is the node's own.
+// prepare fills in the parts of a transaction that its client does not send: the footprint, and the client's region,
+// which is the node's region.
 func (n *Node) prepare(t *txn.Transaction) error {
 	t.Home = uint16(n.topology.RegionOf(n.cfg.ID))
 	return n.cfg.Procedures.Prepare(t)
 }
 
-// clientReceiver decodes and prepares a client's transactions, outside the loop.
+// clientReceiver decodes and prepares a client's transactions outside the loop.
 type clientReceiver struct {
 	n      *Node
 	client *client
 	batch  []item
-	// accesses is the size of the largest read and write set so far, to make room for the next.
+	// accesses is the size of the largest read and write set so far, at most 64. It is the initial capacity for the next
+	// transaction.
 	accesses int
 	warned   bool
 }
 
 // Receive implements wire.Receiver.
 func (c *clientReceiver) Receive(payload []byte) error {
+	// Check every payload: another run may have loaded its data since the connection was opened.
 	if err := c.n.admits(c.client.conn.Run()); err != nil {
 		return err
 	}
@@ -79,7 +82,7 @@ func (c *clientReceiver) Receive(payload []byte) error {
 	return wire.ReadTransactions(payload, c.accesses, func(t *txn.Transaction) {
 		err := c.n.prepare(t)
 		if err != nil && !c.warned {
-			c.warned = true // once is enough: there may be thousands more
+			c.warned = true // log only the first error: there may be thousands
 			c.n.cfg.Log.Warn("invalid transaction", "error", err)
 		}
 		c.accesses = max(c.accesses, min(len(t.Accesses), 64))

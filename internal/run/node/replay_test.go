@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/codec"
 )
 
-// frame is a peer's frame that holds messages of these numbers.
+// frame returns a peer's frame with messages of these numbers.
 func frame(numbers ...uint64) (payload []byte) {
 	for _, n := range numbers {
 		g := gossip{number: n}
@@ -17,7 +17,7 @@ func frame(numbers ...uint64) (payload []byte) {
 	return payload
 }
 
-// process makes the next process of a node with a log in a folder, and replays the log.
+// process creates the next process of a node with a log, and replays the log.
 func process(t *testing.T, cfg Config) *Node {
 	t.Helper()
 	n, err := New(cfg)
@@ -31,21 +31,21 @@ func process(t *testing.T, cfg Config) *Node {
 	return n
 }
 
-// A turn, and the process after it, may end in the middle of a frame. The peer sends the frame again, since the log
-// does not have it completely: the next process takes the remaining messages. Its clocks continue from the last
-// process's values, although they would otherwise be lower.
+// A turn, and its process, may end in the middle of a frame. The log does not have the whole frame, so the peer sends
+// it again, and the next process handles only the remaining messages. Its clocks continue from the last process's
+// values even if the real clock is behind them.
 func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 	t.Run("from its inputs", func(t *testing.T) { testRestOfAFrame(t, readings) })
 	t.Run("from a checkpoint", func(t *testing.T) {
 		testRestOfAFrame(t, func(n *Node) (at, clock time.Duration) {
 			n.loop.log.cutAt = 0
-			if err := n.loop.turn(nil); err != nil { // takes the checkpoint
+			if err := n.loop.turn(nil); err != nil { // takes a checkpoint
 				t.Fatal(err)
 			}
 			at, clock = readings(n)
 			n.loop.log.writing.Wait()
 			items, _ := n.box.take(nil)
-			if err := n.loop.turn(items); err != nil { // continues after it
+			if err := n.loop.turn(items); err != nil { // continues after the checkpoint
 				t.Fatal(err)
 			}
 			if n.loop.log.journal.Generation() != 1 {
@@ -56,12 +56,12 @@ func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 	})
 }
 
-// readings returns the values of the clocks in a node's last turn.
+// readings returns the values of a node's clocks in its last turn.
 func readings(n *Node) (at, clock time.Duration) { return n.loop.at, n.loop.clock }
 
-// testRestOfAFrame calls meanwhile with the first process between the turn that ends in the middle of a frame and the
-// end of the process. meanwhile returns the last clock readings that are in the log. The readings of a later turn
-// without inputs or due timers were not visible to any other process.
+// testRestOfAFrame calls meanwhile with the first process, after the turn that ends in the middle of a frame. meanwhile
+// returns the last clock readings that are in the log. A later turn without inputs or due timers is not logged, so no
+// other process can depend on its readings.
 func testRestOfAFrame(t *testing.T, meanwhile func(*Node) (at, clock time.Duration)) {
 	l := startLogged(t, gossipEngine, 0, "a", "b")
 	db := database("a", "b")

@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// Serve runs a node in a separate process until ctx ends or something fails. cfg has no Listener: listen makes it. If
-// new incarnations can replace the node, it waits until it is notified of its incarnation (admin.Joiner); other nodes
-// do not see it before.
+// Serve runs a node in a separate process until ctx is done or something fails. cfg has no Listener; listen creates it.
+// If new incarnations can replace the node, the process first waits for its incarnation number (admin.Joiner). Until
+// then it does not listen, so other nodes do not see it.
 func Serve(ctx context.Context, cfg Config, listen func() (net.Listener, error)) error {
 	_, replaceable, err := cfg.check()
 	if err != nil {
@@ -37,7 +37,7 @@ func Serve(ctx context.Context, cfg Config, listen func() (net.Listener, error))
 	return n.Run(ctx)
 }
 
-// on makes a node with a listener of listen.
+// on returns a node whose listener comes from listen.
 func (c Config) on(listen func() (net.Listener, error)) (*Node, error) {
 	var err error
 	if c.Listener, err = listen(); err != nil {
@@ -50,21 +50,21 @@ func (c Config) on(listen func() (net.Listener, error)) (*Node, error) {
 	return n, err
 }
 
-// lobby is a process that waits for its node's incarnation, and is the node from then on. It cannot know whether it is
-// the node's first process: an earlier process may have voted, and a process that assumed to be the first would vote
+// lobby is a process that waits for its node's incarnation number and then becomes the node. It cannot know whether it
+// is the node's first process. An earlier process may have voted, and a process that assumed to be the first would vote
 // again.
 type lobby struct {
 	cfg       Config
 	listen    func() (net.Listener, error)
 	process   string
 	strangers *identity.Unauthenticated
-	log       *admin.Log // of a process that nothing was done to
+	log       *admin.Log // empty log of a process that nothing was done to
 
 	mu     sync.Mutex
-	told   *admin.Join   // nil for not yet
+	told   *admin.Join   // nil until Join
 	joined chan struct{} // closed once the incarnation is known
 
-	node atomic.Pointer[Node] // nil before
+	node atomic.Pointer[Node] // nil until the process has joined
 }
 
 func newLobby(cfg Config, listen func() (net.Listener, error)) *lobby {
@@ -76,7 +76,7 @@ func newLobby(cfg Config, listen func() (net.Listener, error)) *lobby {
 	return l
 }
 
-// run serves until ctx ends or something fails.
+// run serves until ctx is done or something fails.
 func (l *lobby) run(ctx context.Context) error {
 	servers, serving := errgroup.WithContext(ctx)
 	serving, stop := context.WithCancel(serving)
@@ -92,7 +92,7 @@ func (l *lobby) run(ctx context.Context) error {
 	case <-l.joined:
 	}
 	cfg := l.cfg
-	cfg.Admin, cfg.Public = nil, nil // they are served here
+	cfg.Admin, cfg.Public = nil, nil // the lobby keeps serving them
 	cfg.Incarnation, cfg.Loaded = l.told.NodeIncarnation, l.told.Loaded
 	cfg.process, cfg.strangers = l.process, l.strangers
 	n, err := cfg.on(l.listen)
@@ -113,6 +113,7 @@ func (l *lobby) Join(_ context.Context, j *admin.Join) error {
 		return &admin.BadRequest{Err: fmt.Errorf("process: this is process %s, not %s", l.process, j.Process)}
 	case l.told != nil && l.told.NodeIncarnation != j.NodeIncarnation:
 		return &admin.BadRequest{Err: fmt.Errorf("nodeIncarnation: this process is incarnation %d already, not %d", l.told.NodeIncarnation, j.NodeIncarnation)}
+	// The operator repeats a join whose answer it did not receive. Only another incarnation is an error.
 	case l.told == nil:
 		l.told = j
 		close(l.joined)
@@ -120,7 +121,7 @@ func (l *lobby) Join(_ context.Context, j *admin.Join) error {
 	return nil
 }
 
-// errWaits is the error of all other requests to a waiting process.
+// errWaits is the error of all requests other than Join to a waiting process.
 var errWaits = errors.New("this process waits to be told which incarnation of its node it is")
 
 // Status implements admin.Node.
@@ -184,7 +185,7 @@ func (l *lobby) Log() *admin.Log {
 	return l.log
 }
 
-// metrics answers Prometheus: a waiting process has no metrics.
+// metrics serves Prometheus. A waiting process has no metrics.
 func (l *lobby) metrics(w http.ResponseWriter, r *http.Request) {
 	if n := l.node.Load(); n != nil {
 		n.public().ServeHTTP(w, r)

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// waiters is a database of an engine that replaces lost nodes, with each node in a separate process.
+// waiters is a database of an engine that replaces lost nodes, with a process for each node.
 type waiters struct {
 	t       *testing.T
 	db      deploy.Database
@@ -48,7 +48,7 @@ func (w *waiters) listen(address string) net.Listener {
 	return l
 }
 
-// start starts a process in a node's place.
+// start starts a process for a node.
 func (w *waiters) start(id geo.NodeID) *lobby {
 	public := w.listen("127.0.0.1:0")
 	l := newLobby(Config{Database: &w.db, ID: id, Engine: sdur.Engine, Procedures: procedures, ParseWorkload: parse, Public: public},
@@ -69,7 +69,7 @@ func (w *waiters) start(id geo.NodeID) *lobby {
 
 func (w *waiters) join(l *lobby, incarnation uint32, loaded *admin.LoadRequest) {
 	w.t.Helper()
-	for range 2 { // the operator may have been killed before it could note that it has said so
+	for range 2 { // the operator may have been killed before it recorded the first call
 		if err := l.Join(w.t.Context(), &admin.Join{Process: l.process, NodeIncarnation: incarnation, Loaded: loaded}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func (w *waiters) status(id geo.NodeID) *admin.Status {
 	return s
 }
 
-// whole waits until all nodes serve and nothing lacks a copy.
+// whole waits until all nodes serve and the database is fully replicated.
 func (w *waiters) whole() {
 	w.t.Helper()
 	eventually(w.t, "all nodes serve and nothing lacks a copy", func() bool {
@@ -111,9 +111,9 @@ func (w *waiters) get(id geo.NodeID, path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// A process that may not be the node's first waits, alive and not ready, and other nodes do not see it. Once it is
-// notified of its incarnation, it is the node under its existing name. It gets the state that its predecessor has lost
-// from other nodes.
+// A process that may not be the node's first one waits. It is healthy but not ready, and other nodes do not see it.
+// Once it receives its incarnation number, it becomes the node and keeps its process name. It gets its predecessor's
+// lost state from other nodes.
 func TestProcessesWaitToBeTold(t *testing.T) {
 	w := newWaiters(t)
 	for id := range w.lobbies {
@@ -186,7 +186,7 @@ func TestProcessesWaitToBeTold(t *testing.T) {
 	}
 }
 
-// If a process is notified of an incarnation that other nodes know as another process, state is lost, and no node
+// If a process is assigned an incarnation that other nodes know as another process, state is lost, and no node
 // continues with it.
 func TestIncarnationsAreNotReused(t *testing.T) {
 	w := newWaiters(t)

@@ -1,11 +1,23 @@
+//go:build unix
+
 package late
 
 import (
 	"runtime"
 	"syscall"
+	"time"
 )
 
-// PeakMemory returns the largest resident memory of this process so far, in bytes; 0 if the kernel does not say.
+// CPUTime returns the user and system time that this process has used.
+func CPUTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// PeakMemory returns the largest resident memory of this process so far, in bytes; 0 if the kernel does not report it.
 func PeakMemory() int64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
