@@ -45,3 +45,30 @@ func TestGrowingQueueHasNoObservedTail(t *testing.T) {
 		}
 	}
 }
+
+// An overloaded database keeps the clients of one region busy, while another region stalls and names another reason. The
+// run is Invalid for busy clients alone. A slow load generator, or a node without CPU, is another cause.
+func TestClientsBusyBesideAStalledRegion(t *testing.T) {
+	d := &Document{Regions: []Region{{Name: "busy"}, {Name: "stalled"}}}
+	for i := range d.Regions {
+		d.Regions[i].Committed, d.Regions[i].Dropped = 500, 500
+	}
+	busy := Reason{ReasonDriverBound, d.Regions[0].neverSent() + ", since all of its 10 clients were busy"}
+	overload := []Reason{busy, {ReasonUnanswered, "all 10 clients in stalled had been waiting"}, {ReasonObjectiveMissed, "latencyP99"}, {ReasonObjectiveUndecided, "latencyP50"}}
+	for name, c := range map[string]struct {
+		reasons []Reason
+		want    bool
+	}{
+		"overload":             {overload, true},
+		"busy alone":           {[]Reason{busy}, true},
+		"slow load generator":  {append([]Reason{{ReasonDriverBound, "driver-bound: 2% of sends were late"}}, overload...), false},
+		"node without CPU":     {append([]Reason{{ReasonNodeStarved, "node a/0/0"}}, overload...), false},
+		"nothing of clients":   {overload[1:], false},
+		"no reason, it passed": {nil, false},
+	} {
+		d.Reasons = c.reasons
+		if got := d.ClientsBusy(); got != c.want {
+			t.Errorf("%s: %t, want %t", name, got, c.want)
+		}
+	}
+}

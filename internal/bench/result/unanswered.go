@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/geobench/geobench/api/v1alpha1"
 )
@@ -44,9 +45,8 @@ func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 		if x.unsentShare() <= unansweredLimitPPM || x.stalls(r) { // the database stalled, so more clients would wait as well
 			continue
 		}
+		message := fmt.Sprintf("%s, since all of its %d clients were busy", x.neverSent(), d.Spec.Load.ClientsPerRegion)
 		due := x.Ended() + x.Unfinished + x.Unsent()
-		message := fmt.Sprintf("driver-bound: %d of the %d arrivals in %s were never sent, since all of its %d clients were busy",
-			x.Unsent(), due, x.Name, d.Spec.Load.ClientsPerRegion)
 		measured := float64(r.DurationMicroseconds) * float64(r.Repetitions) / 1e6
 		if s := x.ServiceTimeMicroseconds; s != nil && measured > 0 {
 			// By Little's law, the number of transactions in flight is the arrival rate times the service time. An excess of
@@ -61,26 +61,28 @@ func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 	return out
 }
 
-// ClientsBusy reports whether the only cause of an Invalid run is that all clients of a region were busy.
+// neverSent starts the message of a DriverBound reason that is due to busy clients.
+func (x *Region) neverSent() string {
+	return fmt.Sprintf("driver-bound: %d of the %d arrivals in %s were never sent", x.Unsent(), x.Ended()+x.Unfinished+x.Unsent(), x.Name)
+}
+
+// ClientsBusy reports whether the only cause of an Invalid run is that all clients of a region were busy. Other regions
+// may have stalled, since an overloaded database does both.
 func (d *Document) ClientsBusy() bool {
-	busy := 0
-	for i := range d.Regions {
-		if d.Regions[i].unsentShare() > unansweredLimitPPM {
-			busy++
-		}
-	}
-	other := slices.ContainsFunc(d.Reasons, func(r Reason) bool {
-		// Busy clients also cause missed objectives and unanswered transactions, so these reasons do not count as others.
-		return r.Reason != ReasonDriverBound && r.Reason != ReasonObjectiveMissed && r.Reason != ReasonObjectiveUndecided && r.Reason != ReasonUnanswered
-	})
-	driverBound := 0
+	busy := false
 	for _, r := range d.Reasons {
-		if r.Reason == ReasonDriverBound {
-			driverBound++
+		switch r.Reason {
+		case ReasonObjectiveMissed, ReasonObjectiveUndecided, ReasonUnanswered: // consequences of the overload
+		case ReasonDriverBound:
+			if !slices.ContainsFunc(d.Regions, func(x Region) bool { return strings.HasPrefix(r.Message, x.neverSent()) }) {
+				return false // the load generators were slow
+			}
+			busy = true
+		default:
+			return false
 		}
 	}
-	// Every DriverBound reason must come from busy clients: some could be due to a lack of CPU.
-	return busy > 0 && driverBound == busy && !other
+	return busy
 }
 
 // unanswered returns a reason for each region with too many unanswered transactions, because a database that stops
