@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// DeadlineMargin is the default time that a run may take in addition to the duration of its load.
+// DeadlineMargin is the time that the default deadline of a run allows in addition to the duration of its load.
 const DeadlineMargin = 15 * time.Minute
 
-// Names lists the workloads that are set, by field name; a valid run has exactly one.
+// Names returns the JSON field names of the workloads that are set. A valid run has exactly one.
 func (w *Workload) Names() (names []string) {
 	for i, v := 0, reflect.ValueOf(w).Elem(); i < v.NumField(); i++ {
 		if !v.Field(i).IsNil() {
@@ -21,7 +21,7 @@ func (w *Workload) Names() (names []string) {
 	return names
 }
 
-// Name of the workload that is set; empty when none is.
+// Name returns the JSON field name of the first workload that is set, or "" if none is set.
 func (w *Workload) Name() string {
 	if names := w.Names(); len(names) > 0 {
 		return names[0]
@@ -29,7 +29,7 @@ func (w *Workload) Name() string {
 	return ""
 }
 
-// Shares returns the mix of the preset, or the mix field if no preset is set.
+// Shares returns the operation mix of the preset, or the mix field if no preset is set.
 func (y *YCSB) Shares() YCSBMix {
 	switch y.Preset {
 	case "A":
@@ -51,8 +51,8 @@ func (y *YCSB) Shares() YCSBMix {
 	return *y.Mix
 }
 
-// Choice returns the distribution of the chosen records. If the field is unset, it returns the distribution of the
-// preset.
+// Choice returns the distribution by which records are chosen: the distribution field, or the default of the preset if
+// the field is unset.
 func (y *YCSB) Choice() YCSBDistribution {
 	switch {
 	case y.Distribution != "":
@@ -63,11 +63,12 @@ func (y *YCSB) Choice() YCSBDistribution {
 	return YCSBZipfian
 }
 
-// IsLatency reports whether the metric's bounds are durations; the bounds of all other metrics are integers.
+// IsLatency reports whether the metric is a latency, whose bounds are durations. The bounds of all other metrics are
+// integers.
 func (m Metric) IsLatency() bool { return strings.HasPrefix(string(m), "latency") }
 
 // Limits returns the bounds as numbers in the metric's unit: microseconds for latencies, transactions per second for
-// throughput, parts per million for aborts. A bound that is not set is nil.
+// throughput, parts per million for aborts and unknown outcomes. An unset bound is nil.
 func (o *Objective) Limits() (lo, hi *int64, err error) {
 	if lo, err = o.limit(o.Min); err != nil {
 		return nil, nil, fmt.Errorf("min: %w", err)
@@ -97,7 +98,7 @@ func (o *Objective) limit(b *Bound) (*int64, error) {
 	return &v, nil
 }
 
-// Name returns the objective in one line, for example "latencyP99(balance, us-west-2) <= 250ms".
+// Name returns the objective as one line of text, for example "latencyP99(balance, us-west-2) <= 250ms".
 func (o *Objective) Name() string {
 	var of []string
 	if o.Transaction != "" {
@@ -119,8 +120,7 @@ func (o *Objective) Name() string {
 	return name
 }
 
-// Gaussian returns the time of the peak of a Gaussian load and its standard deviation, both as shares of the measured
-// time.
+// Gaussian returns the peak time and the standard deviation of a Gaussian load, both as fractions of the measured time.
 func (c *LoadCurve) Gaussian() (peak, deviation float64) {
 	peak, deviation = 0.5, 0.15 // Dike's DynamicLoad: 500 and 150 thousandths of the run time
 	if c.PeakAtPercent != nil {
@@ -132,7 +132,7 @@ func (c *LoadCurve) Gaussian() (peak, deviation float64) {
 	return peak, deviation
 }
 
-// Describe says in a few words how the load changes, for example "in steps of 100, 20, 60%"; nothing for nil.
+// Describe summarizes the shape of the load, for example "in steps of 100, 20, 60%". It returns "" for a nil curve.
 func (c *LoadCurve) Describe() string {
 	switch {
 	case c == nil:
@@ -156,8 +156,8 @@ func (r *Retry) Describe() string {
 	return fmt.Sprintf("up to %d attempts, %s to %s apart (jitter %d%%), after %s", r.Attempts, r.Backoff, r.MaxBackoff, r.Jitter, strings.Join(causes, " or "))
 }
 
-// Of returns the time for which a run with verdict v is kept. ok is false without a TTL: the run is then kept
-// permanently.
+// Of returns the retention time of a finished run with verdict v. ok is false if v has no retention time; such a run is
+// kept permanently.
 func (t *TTLSecondsAfterFinished) Of(v Verdict) (keep time.Duration, ok bool) {
 	if t == nil {
 		return 0, false
@@ -169,19 +169,19 @@ func (t *TTLSecondsAfterFinished) Of(v Verdict) (keep time.Duration, ok bool) {
 	return time.Duration(*seconds) * time.Second, true
 }
 
-// Held reports whether spec.suspend keeps the run from starting. It does so until the run has its database. A cancelled
-// run is not held, so that it can finish.
+// Held reports whether spec.suspend keeps the run from starting. Suspending has no effect once the run has its
+// database, and it does not hold a cancelled run, which must be able to finish.
 func (r *BenchmarkRun) Held() bool {
 	return r.Spec.Suspend && !r.Spec.Cancel &&
 		(r.Status.Stage == "" || r.Status.Stage == StagePreflight || r.Status.RunID != r.Spec.RunID)
 }
 
-// Finished is true when the run has ended, well or badly.
+// Finished reports whether the run has ended, with or without a result.
 func (s *BenchmarkRunStatus) Finished() bool {
 	return s.Stage == StageCompleted || s.Stage == StageFailed
 }
 
-// Kinds lists the kinds of fault that are set, by field name; a valid fault has exactly one.
+// Kinds returns the JSON field names of the kinds of fault that are set. A valid fault has exactly one.
 func (f *Fault) Kinds() []string {
 	var kinds []string
 	for _, k := range []struct {
@@ -210,13 +210,12 @@ func (f *Fault) Kinds() []string {
 	return kinds
 }
 
-// Fixed returns a copy of the spec without the fields that may change during a run. The remaining fields determine the
-// run's execution.
+// Fixed returns a copy of the spec without the mutable fields. The remaining fields determine the execution of the run.
 func (s *BenchmarkRunSpec) Fixed() *BenchmarkRunSpec {
 	out := s.DeepCopy()
 	out.RunID, out.Cancel, out.Suspend, out.TTLSecondsAfterFinished = "", false, false, nil
 	return out
 }
 
-// MostPPM returns CommittedPPM and three standard deviations.
+// MostPPM returns the upper end of the committed share: CommittedPPM plus three standard deviations.
 func (s *ServedRegion) MostPPM() int64 { return s.CommittedPPM + s.ChancePPM }

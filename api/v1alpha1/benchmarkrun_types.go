@@ -4,32 +4,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BenchmarkRunSpec describes one run: database, workload, load and objectives.
+// BenchmarkRunSpec describes one run: database, workload, load, faults and objectives.
 //
-// It is immutable but for runID, cancel, suspend and ttlSecondsAfterFinished: a new runID runs the same manifest again, so that a Git
-// repository can ask for a re-run without renaming anything. A new name does the same and keeps the old result.
+// It is immutable except for runID, cancel, suspend and ttlSecondsAfterFinished. A new runID runs the same manifest
+// again, so a Git repository can request another run without renaming the object. To keep the old result, create a run
+// with a new name instead.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.workload.tpcc) || self.workload.tpcc.keyingAndThinkTimePercent == 0 || self.load.arrival == 'Closed'",messageExpression="'keyingAndThinkTimePercent is %d, but arrival %s has neither keying nor think times: set spec.load.arrival to Closed, or leave it 0'.format([self.workload.tpcc.keyingAndThinkTimePercent, self.load.arrival])",fieldPath=".workload.tpcc.keyingAndThinkTimePercent"
 // +kubebuilder:validation:XValidation:rule="self.databaseRef == oldSelf.databaseRef && self.seed == oldSelf.seed && self.workload == oldSelf.workload && self.load == oldSelf.load && has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults) && has(self.faultInjection) == has(oldSelf.faultInjection) && (!has(self.faultInjection) || self.faultInjection == oldSelf.faultInjection) && has(self.objectives) == has(oldSelf.objectives) && (!has(self.objectives) || self.objectives == oldSelf.objectives) && has(self.verify) == has(oldSelf.verify) && (!has(self.verify) || self.verify == oldSelf.verify) && has(self.functionalTests) == has(oldSelf.functionalTests) && (!has(self.functionalTests) || self.functionalTests == oldSelf.functionalTests) && has(self.deadline) == has(oldSelf.deadline) && (!has(self.deadline) || self.deadline == oldSelf.deadline) && has(self.baselineRef) == has(oldSelf.baselineRef) && (!has(self.baselineRef) || self.baselineRef == oldSelf.baselineRef)",message="the spec of a BenchmarkRun cannot change, except runID, cancel, suspend and ttlSecondsAfterFinished: create a run with another name, or change runID to run this one again"
 type BenchmarkRunSpec struct {
-	// DatabaseRef names the GeoDatabase, in the same namespace.
+	// DatabaseRef names a GeoDatabase in the same namespace.
 	// +required
 	DatabaseRef LocalReference `json:"databaseRef"`
 
-	// RunID identifies one execution of this object. Changing it, and nothing else, runs the benchmark again, and the
-	// status starts over.
+	// RunID identifies one execution of this object. Change only this field to run the benchmark again; the status then
+	// starts from scratch.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
 	// +optional
 	RunID string `json:"runID,omitempty"`
 
-	// Seed of every random choice of the workload. The same manifests and seed give the same simulated result.
+	// Seed of all random choices of the workload. In a simulation, the same manifests and seed give the same result.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default=1
 	// +optional
 	Seed int64 `json:"seed"`
 
-	// Workload is what clients do.
+	// Workload defines the transactions that clients send, and the initial data.
 	// +required
 	Workload Workload `json:"workload"`
 
@@ -38,7 +39,7 @@ type BenchmarkRunSpec struct {
 	// +required
 	Load Load `json:"load"`
 
-	// Faults is a timeline, relative to the start of measuring.
+	// Faults is the timeline of faults. Its times are relative to the start of the measured window.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
@@ -52,22 +53,22 @@ type BenchmarkRunSpec struct {
 	// +optional
 	FaultInjection FaultInjection `json:"faultInjection,omitempty"`
 
-	// Objectives that the results must meet for the verdict Passed.
+	// Objectives are bounds that the results must meet for the verdict Passed.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Objectives []Objective `json:"objectives,omitempty"`
 
-	// Verify lists the checks of the answers and the data at the end of the run.
+	// Verify lists the checks of the answers and the data that are made after the run.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Verify []Verification `json:"verify,omitempty"`
 
 	// FunctionalTests run before this run, each as a separate short run on the same database, with separate rows and
-	// results. The name of each is the name of this run, which may have at most 23 characters, and a suffix such as
-	// -deadlock or -snapshot. This run starts when all tests have passed; otherwise nothing is measured. On a cluster the
-	// tests are BenchmarkRuns that this run owns, and they run directly before it.
+	// results. The name of a test is the name of this run, which may have at most 23 characters, with a suffix such as
+	// -deadlock or -snapshot. This run starts once all tests have passed; if a test fails, nothing is measured. On a
+	// cluster, the tests are BenchmarkRuns that this run owns.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
@@ -91,32 +92,33 @@ type BenchmarkRunSpec struct {
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
 
-	// Suspend, when true, keeps a run on a cluster from starting: the run takes no database, and other runs may go first.
-	// When it is false again, the run can start. It does not affect a run that already has its database, or a cancelled
-	// run.
+	// Suspend, when true, keeps a run on a cluster from starting. The run then does not reserve its database, so other
+	// runs can use it first. Set it to false to let the run start. It has no effect on a cancelled run or on a run that
+	// already has its database.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// TTLSecondsAfterFinished is after how many seconds from its end a cluster deletes the run, by its verdict. Its result stays, in the
-	// ConfigMap that status.reportRef names. A verdict that is not listed keeps the run.
+	// TTLSecondsAfterFinished sets, for each verdict, the number of seconds after which a finished run is deleted from
+	// the cluster. The result remains in the ConfigMap that status.reportRef names. Runs with a verdict that is not
+	// listed are kept.
 	// +optional
 	TTLSecondsAfterFinished *TTLSecondsAfterFinished `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// FunctionalTest is a test that a database passes before it is measured (Dike, section 4.2 and figure 13).
+// FunctionalTest is a test that a database must pass before it is measured (Dike, section 4.2 and figure 13).
 // +kubebuilder:validation:Enum=GlobalDeadlock;GlobalSnapshot
 type FunctionalTest string
 
 const (
-	// FunctionalGlobalDeadlock adds to five balances of several partitions in any order: no transaction may be left without an
-	// answer, and some must be committed.
+	// FunctionalGlobalDeadlock runs transactions that add to five balances in several partitions, in any order. Every
+	// transaction must be answered, and some must commit.
 	FunctionalGlobalDeadlock FunctionalTest = "GlobalDeadlock"
-	// FunctionalGlobalSnapshot reads four balances while transactions change all four together: the balances in each read
-	// must be equal.
+	// FunctionalGlobalSnapshot reads four balances while other transactions change all four together. The balances in
+	// each read must be equal.
 	FunctionalGlobalSnapshot FunctionalTest = "GlobalSnapshot"
 )
 
-// TTLSecondsAfterFinished sets the retention time of finished runs for each verdict.
+// TTLSecondsAfterFinished sets, for each verdict, the retention time of finished runs.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.passed) || has(self.failed) || has(self.invalid)",message="no verdict is listed: set at least one of passed, failed, invalid, or leave ttlSecondsAfterFinished out to keep the run"
 type TTLSecondsAfterFinished struct {
@@ -137,73 +139,73 @@ type TTLSecondsAfterFinished struct {
 	Invalid *int32 `json:"invalid,omitempty"`
 }
 
-// Stage of a run.
+// Stage is the current step of a run.
 // +kubebuilder:validation:Enum=Preflight;Provision;Emulate;Load;Warmup;Measure;Recover;Collect;Evaluate;Completed;Failed
 type Stage string
 
 const (
-	// StagePreflight checks that the manifest is possible here.
+	// StagePreflight checks that the manifest can be executed on this cluster.
 	StagePreflight Stage = "Preflight"
 	// StageProvision waits until the database is ready.
 	StageProvision Stage = "Provision"
-	// StageEmulate waits until the network is injected and verified.
+	// StageEmulate waits until the emulated network is in place and verified.
 	StageEmulate Stage = "Emulate"
-	// StageLoad puts the data set into the database.
+	// StageLoad loads the data set into the database.
 	StageLoad Stage = "Load"
 	// StageWarmup runs the load without measuring.
 	StageWarmup Stage = "Warmup"
 	// StageMeasure runs the load and measures.
 	StageMeasure Stage = "Measure"
-	// StageRecover waits until all faults are gone.
+	// StageRecover waits until all faults are removed.
 	StageRecover Stage = "Recover"
-	// StageCollect gathers the workers' reports.
+	// StageCollect collects the workers' reports.
 	StageCollect Stage = "Collect"
-	// StageEvaluate judges objectives, invariants and history.
+	// StageEvaluate checks objectives, invariants and history.
 	StageEvaluate Stage = "Evaluate"
-	// StageCompleted is the end of a run that has a result, good or bad.
+	// StageCompleted is the final stage of a run with a result, whatever its verdict.
 	StageCompleted Stage = "Completed"
-	// StageFailed is the end of a run that has no result.
+	// StageFailed is the final stage of a run without a result.
 	StageFailed Stage = "Failed"
 )
 
-// Verdict of a run.
+// Verdict is the outcome of a run.
 // +kubebuilder:validation:Enum=Passed;Failed;Invalid
 type Verdict string
 
 const (
 	// VerdictPassed means that every objective holds and every check passed.
 	VerdictPassed Verdict = "Passed"
-	// VerdictFailed means that a sound measurement missed an objective or a check.
+	// VerdictFailed means that the measurement is valid, but an objective was missed or a check failed.
 	VerdictFailed Verdict = "Failed"
-	// VerdictInvalid means that the measurement cannot be trusted, for example because the driver was the bottleneck, or that
-	// there is none: the run was refused, or stopped before its end.
+	// VerdictInvalid means that the measurement cannot be trusted, for example because the load generators were the
+	// bottleneck, or that there is no measurement because the run was refused or stopped early.
 	VerdictInvalid Verdict = "Invalid"
 )
 
 // Conditions of a BenchmarkRun.
 const (
-	// ConditionAccepted is true once Preflight found the manifest possible.
+	// ConditionAccepted is true once Preflight has accepted the manifest.
 	ConditionAccepted = "Accepted"
-	// ConditionDatabaseReady is true while the database serves this run.
+	// ConditionDatabaseReady is true while the database is ready and reserved for this run.
 	ConditionDatabaseReady = "DatabaseReady"
 	// ConditionDataLoaded is true once the data set is in the database.
 	ConditionDataLoaded = "DataLoaded"
-	// ConditionWorkersCreated is true once every worker Job was made. From then on a Job that is missing is never made
-	// again: its workers may have run.
+	// ConditionWorkersCreated is true once all worker Jobs were created. From then on a missing Job is never created
+	// again, because its workers may already have run.
 	ConditionWorkersCreated = "WorkersCreated"
 	// ConditionMeasured is true once every worker has reported.
 	ConditionMeasured = "Measured"
-	// ConditionDatabaseQuiet is true once every node has finished all transactions: only then can the data be judged.
+	// ConditionDatabaseQuiet is true once every node has finished all transactions. The data can be checked only then.
 	ConditionDatabaseQuiet = "DatabaseQuiet"
-	// ConditionManifestsUnchanged is false when the database or its network was edited while the run went on as it had
-	// begun.
+	// ConditionManifestsUnchanged is false if the database or its network profile was edited during the run. The run
+	// continues with the manifests that it started with.
 	ConditionManifestsUnchanged = "ManifestsUnchanged"
-	// ConditionNotRegressed compares the run with its baseline. It is True for an improvement or no difference, False for
-	// a regression, and Unknown while there is no result.
+	// ConditionNotRegressed is the result of the comparison with the baseline: True for an improvement or no difference,
+	// False for a regression, and Unknown while there is no result.
 	ConditionNotRegressed = "NotRegressed"
-	// ConditionCompleted is true when the run is over; its reason is the verdict's.
+	// ConditionCompleted is true once the run is over; its reason is the reason of the verdict.
 	ConditionCompleted = "Completed"
-	// ConditionCleanupFailed is true when something of the run could not be removed.
+	// ConditionCleanupFailed is true if an object of the run could not be removed.
 	ConditionCleanupFailed = "CleanupFailed"
 )
 
@@ -216,19 +218,19 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	RunID string `json:"runID,omitempty"`
-	// Execution identifies one execution of the run. It is random, and is chosen when the run starts. A run that returns
-	// to an earlier runID is a new execution, with new object names and a new seal of the result.
+	// Execution identifies one execution of the run. It is random and is chosen when the run starts. A run that is set
+	// back to an earlier runID is a new execution, with new object names and a new seal of the result.
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	Execution string `json:"execution,omitempty"`
 	// Stage summarises the conditions as the current step of the run.
 	// +optional
 	Stage Stage `json:"stage,omitempty"`
-	// StageStartTime is the start of the current stage; each stage has a deadline.
+	// StageStartTime is the start of the current stage. Each stage has a deadline.
 	// +optional
 	StageStartTime *metav1.Time `json:"stageStartTime,omitempty"`
-	// Conditions: Accepted, DatabaseReady, NetworkVerified, DataLoaded, Measured, Completed; and Ready, Reconciling, Stalled,
-	// Succeeded, by which other tools judge the run.
+	// Conditions of the run: Accepted, DatabaseReady, NetworkVerified, DataLoaded, Measured and Completed. Ready,
+	// Reconciling, Stalled and Succeeded are for generic tools such as Flux and Helm.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -249,15 +251,15 @@ type BenchmarkRunStatus struct {
 	// Verdict is set when the run is over.
 	// +optional
 	Verdict Verdict `json:"verdict,omitempty"`
-	// Reason is a CamelCase word for the verdict, for example ObjectiveMissed, DriverBound, DeadlineExceeded.
+	// Reason is the reason for the verdict in CamelCase, for example ObjectiveMissed, DriverBound or DeadlineExceeded.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says in a sentence what went wrong, where, and what would be right.
+	// Message describes in a sentence what went wrong, where, and how to correct it.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
-	// DatabaseUID is the GeoDatabase that the run began with.
+	// DatabaseUID is the UID of the GeoDatabase with which the run started.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	DatabaseUID string `json:"databaseUID,omitempty"`
@@ -266,33 +268,33 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	DatabaseIncarnation string `json:"databaseIncarnation,omitempty"`
-	// Repetitions that are done, in order.
+	// Repetitions that have been measured, in order.
 	// +listType=map
 	// +listMapKey=index
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Repetitions []RepetitionStatus `json:"repetitions,omitempty"`
-	// Faults of the timeline, each with where it is in its life.
+	// Faults reports the progress of each fault of the timeline.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Faults []FaultStatus `json:"faults,omitempty"`
-	// Summary of all regions and transactions.
+	// Summary of the measurements over all regions and transactions.
 	// +optional
 	Summary *RunSummary `json:"summary,omitempty"`
-	// Regions, each with what its clients saw.
+	// Regions reports the measurements of the clients of each region.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Regions []RunRegionStatus `json:"regions,omitempty"`
-	// Objectives and whether they hold, in the order of the spec.
+	// Objectives reports whether each objective holds, in the order of the spec.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Objectives []ObjectiveStatus `json:"objectives,omitempty"`
-	// Checks of the answers and the data.
+	// Checks reports the outcomes of the checks of the answers and the data.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
@@ -308,14 +310,14 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	ReportDigest string `json:"reportDigest,omitempty"`
-	// ManifestsDigest is the digest of the manifests that the run began with. It is judged by these, and its result shows them,
-	// whatever is edited meanwhile.
+	// ManifestsDigest is the digest of the manifests with which the run started. The run is judged by these manifests,
+	// and its result includes them, even if they are edited during the run.
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	ManifestsDigest string `json:"manifestsDigest,omitempty"`
 	// MeasuredDigest identifies the configuration that the run measures: the specs of the run, its database and its
-	// network. It omits the database's name and the fields of a run that can change. Runs with equal digests measure the
-	// same configuration. An Experiment uses the digest to match runs with its points.
+	// network. The database's name and the mutable fields of the run are not included. Runs with equal digests measure
+	// the same configuration. An Experiment uses the digest to match runs with its points.
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	MeasuredDigest string `json:"measuredDigest,omitempty"`
@@ -330,7 +332,7 @@ type BaselineStatus struct {
 	// Verdict of the comparison.
 	// +optional
 	Verdict Change `json:"verdict,omitempty"`
-	// Message names the metrics that are worse or better, with confidence intervals, or the reason why there is no result.
+	// Message names the metrics that are worse or better, with confidence intervals, or explains why there is no result.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -341,9 +343,9 @@ type BaselineStatus struct {
 type Change string
 
 const (
-	// ChangeRegression means significantly worse.
+	// ChangeRegression means that the run is significantly worse than the baseline.
 	ChangeRegression Change = "Regression"
-	// ChangeImprovement means significantly better.
+	// ChangeImprovement means that the run is significantly better than the baseline.
 	ChangeImprovement Change = "Improvement"
 	// ChangeNoDifference means that no significant difference was found.
 	ChangeNoDifference Change = "NoDifference"
@@ -352,65 +354,66 @@ const (
 	ChangeUndecided Change = "Undecided"
 )
 
-// RepetitionStatus reports one measured period.
+// RepetitionStatus reports the measurements of one repetition.
 type RepetitionStatus struct {
-	// Index counts from 1.
+	// Index of the repetition, from 1.
 	// +kubebuilder:validation:Minimum=1
 	// +required
 	Index int32 `json:"index"`
-	// StartTime is the instant at which all workers began to measure.
+	// StartTime is the time at which all workers started to measure.
 	// +optional
 	StartTime *metav1.MicroTime `json:"startTime,omitempty"`
-	// Committed transactions.
+	// Committed is the number of committed transactions.
 	// +optional
 	Committed int64 `json:"committed"`
-	// Aborted transactions, for any reason.
+	// Aborted is the number of transactions that aborted, for any reason.
 	// +optional
 	Aborted int64 `json:"aborted"`
-	// ThroughputPerSecond is committed transactions per second.
+	// ThroughputPerSecond is the number of committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
 	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
-	// AbortPPM is aborted transactions of all, in parts per million.
+	// AbortPPM is the share of all transactions that aborted, in parts per million.
 	// +optional
 	AbortPPM int64 `json:"abortPPM"`
 }
 
-// RunSummary is the gist of a measurement.
+// RunSummary reports the main measurements of a run.
 type RunSummary struct {
-	// Committed transactions.
+	// Committed is the number of committed transactions.
 	// +optional
 	Committed int64 `json:"committed"`
-	// Aborted transactions, for any reason.
+	// Aborted is the number of transactions that aborted, for any reason.
 	// +optional
 	Aborted int64 `json:"aborted"`
-	// ThroughputPerSecond is committed transactions per second.
+	// ThroughputPerSecond is the number of committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// OfferedPerSecond is the transactions that were due per second, sent or not; only in an open loop.
+	// OfferedPerSecond is the number of transactions per second that were due, whether they were sent or not. It is set
+	// only in an open loop.
 	// +optional
 	OfferedPerSecond int64 `json:"offeredPerSecond,omitempty"`
-	// LeastServed is the region of which the smallest share of the transactions that were due committed; only in an
-	// open loop. A region that is served badly does not show in the throughput of all regions together.
+	// LeastServed is the region with the smallest committed share of the transactions that were due. It is set only in an
+	// open loop. It exposes a badly served region that the total throughput hides.
 	// +optional
 	LeastServed *ServedRegion `json:"leastServed,omitempty"`
 	// ClientsBusy is true if busy clients are the only reason why the run is Invalid: all clients of a region were busy,
-	// so some arrivals of an open loop were never sent. Either the database cannot serve the rate, or the rate needs a
-	// higher clientsPerRegion.
+	// so some arrivals of an open loop were never sent. Either the database cannot serve the rate, or clientsPerRegion is
+	// too low for it.
 	// +optional
 	ClientsBusy bool `json:"clientsBusy,omitempty"`
 	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
-	// AbortPPM is aborted transactions of all, in parts per million.
+	// AbortPPM is the share of all transactions that aborted, in parts per million.
 	// +optional
 	AbortPPM int64 `json:"abortPPM"`
-	// BytesPerTransaction is bytes sent between nodes per committed transaction.
+	// BytesPerTransaction is the number of bytes sent between nodes per committed transaction.
 	// +optional
 	BytesPerTransaction int64 `json:"bytesPerTransaction"`
-	// CrossRegionBytesPerTransaction is the part of bytesPerTransaction that left a region.
+	// CrossRegionBytesPerTransaction is the part of bytesPerTransaction that was sent to another region.
 	// +optional
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction"`
 	// MultiHomePPM is the share of multi-home transactions among all, in parts per million.
@@ -431,7 +434,8 @@ type ServedRegion struct {
 	// transactions that were due. It can exceed 1000000, because some were due before the windows opened.
 	// +required
 	CommittedPPM int64 `json:"committedPPM"`
-	// ChancePPM is three standard deviations of CommittedPPM: transactions are in flight when windows open and close.
+	// ChancePPM is three standard deviations of CommittedPPM, in parts per million. The share varies because transactions
+	// are in flight when windows open and close.
 	// +optional
 	ChancePPM int64 `json:"chancePPM,omitempty"`
 }
@@ -442,16 +446,16 @@ type RunRegionStatus struct {
 	// +kubebuilder:validation:MaxLength=24
 	// +required
 	Name string `json:"name"`
-	// Committed transactions.
+	// Committed is the number of committed transactions.
 	// +optional
 	Committed int64 `json:"committed"`
-	// ThroughputPerSecond is committed transactions per second.
+	// ThroughputPerSecond is the number of committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
 	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
-	// AbortPPM is aborted transactions of all, in parts per million.
+	// AbortPPM is the share of the region's transactions that aborted, in parts per million.
 	// +optional
 	AbortPPM int64 `json:"abortPPM"`
 }
@@ -462,11 +466,11 @@ type ObjectiveStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
-	// Measured value with its unit, for example 231.4ms, and a note of any omitted data.
+	// Measured is the measured value with its unit, for example 231.4ms, and a note of any omitted data.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Measured string `json:"measured"`
-	// Holds is true when the measured value is within the bounds.
+	// Holds is true if the measured value is within the bounds.
 	// +optional
 	Holds bool `json:"holds"`
 }
@@ -477,10 +481,10 @@ type CheckStatus struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +required
 	Name string `json:"name"`
-	// Passed is true when the check found nothing wrong.
+	// Passed is true if the check found no error.
 	// +optional
 	Passed bool `json:"passed"`
-	// Message names the compared values.
+	// Message contains the values that were compared.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -509,11 +513,11 @@ type BenchmarkRun struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec says what to run; it is immutable but for runID, cancel, suspend and ttlSecondsAfterFinished.
+	// Spec defines the run. It is immutable except for runID, cancel, suspend and ttlSecondsAfterFinished.
 	// +required
 	Spec BenchmarkRunSpec `json:"spec"`
-	// Status reports the progress and the results of the run. Until the operator has seen the run, observedGeneration is
-	// -1.
+	// Status reports the progress and the results of the run. observedGeneration is -1 until the operator has processed
+	// the run for the first time.
 	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status BenchmarkRunStatus `json:"status,omitzero"`

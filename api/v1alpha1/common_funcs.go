@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// DurationOf makes a Duration.
+// DurationOf returns d as a Duration.
 func DurationOf(d time.Duration) Duration { return Duration{Duration: d} }
 
-// String is the canonical form: as time.Duration writes it, but in ASCII and without trailing zero units (15m, not 15m0s).
+// String returns the canonical form. It is the form of time.Duration, but in ASCII and without trailing zero units
+// (15m, not 15m0s).
 func (d Duration) String() string {
 	s := strings.Replace(d.Duration.String(), "µs", "us", 1)
 	if strings.HasSuffix(s, "m0s") {
@@ -25,7 +26,7 @@ func (d Duration) String() string {
 // MarshalJSON writes the canonical form as a JSON string.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// UnmarshalJSON reads a duration string.
+// UnmarshalJSON parses a JSON string in the format of time.ParseDuration.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -39,5 +40,5 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ToUnstructured is the canonical form, for conversion to unstructured objects.
+// ToUnstructured returns the canonical form, for conversion to unstructured objects.
 func (d Duration) ToUnstructured() any { return d.String() }

@@ -17,22 +17,23 @@ type Duration struct {
 	time.Duration `json:"-"`
 }
 
-// Bound is a limit of an objective: a duration string for latencies, else an integer.
+// Bound is a limit of an objective: a duration string for latencies, or an integer for all other metrics.
 //
 // +kubebuilder:validation:XIntOrString
 type Bound = intstr.IntOrString
 
-// Conditions of BenchmarkRuns, Experiments and GeoDatabases for tools that do not know these kinds. They are the
-// conditions of kstatus, which Flux and Helm use, and the condition of Knative and Tekton. Package health sets them.
+// Conditions of BenchmarkRuns, Experiments and GeoDatabases for tools that do not know these kinds. The first three are
+// the conditions of kstatus, which Flux and Helm use; Succeeded is the condition of Knative and Tekton. Package health
+// sets them.
 const (
-	// ConditionReady is always there once the operator has seen the object. It is true when all is as the spec wants it, and what
-	// ends has ended well.
+	// ConditionReady is present once the operator has processed the object. It is true if the actual state matches the
+	// spec and, for a run or an experiment, once it has finished successfully.
 	ConditionReady = "Ready"
-	// ConditionReconciling is there, and true, while the operator works on it.
+	// ConditionReconciling is present, and true, while the operator works on the object.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is there, and true, when nothing will come of it without a change.
+	// ConditionStalled is present, and true, if the object cannot make progress until a user changes something.
 	ConditionStalled = "Stalled"
-	// ConditionSucceeded is present once a run or an experiment has finished, and reports whether it succeeded.
+	// ConditionSucceeded is present once a run or an experiment has finished. It is true if the object succeeded.
 	ConditionSucceeded = "Succeeded"
 )
 
@@ -45,8 +46,9 @@ type LocalReference struct {
 	Name string `json:"name"`
 }
 
-// LatencyMicroseconds holds percentiles of the time from when a transaction was due until it committed, in microseconds.
-// Transactions that were due and never committed rank above all others, so that a percentile among them is a lower bound.
+// LatencyMicroseconds contains percentiles of the time from when a transaction was due until it committed, in
+// microseconds. Transactions that were due and never committed rank above all others, so a percentile that falls among
+// them is only a lower bound.
 type LatencyMicroseconds struct {
 	// P50 is the median.
 	// +optional
@@ -62,7 +64,7 @@ type LatencyMicroseconds struct {
 	P99 Quantile `json:"p99"`
 }
 
-// RTTMicroseconds holds percentiles of a measured round-trip time, in microseconds.
+// RTTMicroseconds contains percentiles of a measured round-trip time, in microseconds.
 type RTTMicroseconds struct {
 	// P50 is the median.
 	// +optional

@@ -84,7 +84,7 @@ func testAgreement(t *testing.T, c client.Client) {
 	}
 }
 
-// testSearches changes a field of an experiment that searches, and checks the error message.
+// testSearches changes one field of an experiment with a search, and checks the error message.
 func testSearches(t *testing.T, c client.Client) {
 	text, err := os.ReadFile("../../experiments/peak.yaml")
 	if err != nil {
@@ -143,7 +143,7 @@ func testSearches(t *testing.T, c client.Client) {
 	}
 }
 
-// names reports whether one of the causes of err has the field and the text. Unknown fields have no causes.
+// names reports whether a cause of err contains the field and the text. Errors about unknown fields have no causes.
 func names(err error, field, text string) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -201,8 +201,8 @@ func testPresets(t *testing.T, c client.Client) {
 	}
 }
 
-// The status of a new object has no observed generation: otherwise the object would count as done before the operator
-// has seen it. A profile has no such field, because no controller works on it.
+// A new object has observedGeneration -1, or generic tools would count it as reconciled before the operator has
+// processed it. A profile has no such default, because no controller reconciles it.
 func testUnseen(t *testing.T, c client.Client) {
 	docs, problems := manifest.Split("-", []byte(wrong.Valid))
 	if len(problems) > 0 {

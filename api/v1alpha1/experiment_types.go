@@ -6,7 +6,7 @@ import (
 )
 
 // ExperimentSpec describes a sweep: every database runs at every combination of the swept values, for the given number
-// of repetitions. It also holds the claims about the results.
+// of repetitions. It also contains claims about the results.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.databases) || has(self.databaseRefs)",message="databases and databaseRefs are both missing: list at least one database"
 // +kubebuilder:validation:XValidation:rule="!has(self.databaseRefs) || !has(self.sweep) || !self.sweep.exists(s, s.path.startsWith('database.') || has(s.with) && s.with.exists(w, w.path.startsWith('database.')))",message="sweep changes databases, but databaseRefs names ones that already exist and cannot be changed: write them as templates in databases",fieldPath=".databaseRefs"
@@ -18,7 +18,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.run.spec.objectives) || self.run.spec.objectives.all(o, !has(o.min))",message="an objective has a min, which low rates may miss and higher ones meet: search finds the highest rate that keeps what all lower rates keep, so give every objective a max, and set search.committedPercent for throughput",fieldPath=".run.spec.objectives"
 // +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.sweep) || !self.sweep.exists(s, s.path in ['spec.load.ratePerSecond', 'spec.load.arrival', 'spec.seed'] || has(s.with) && s.with.exists(w, w.path in ['spec.load.ratePerSecond', 'spec.load.arrival', 'spec.seed']))",message="sweep changes spec.load.ratePerSecond, spec.load.arrival or spec.seed, which search chooses: sweep another field, or leave search out",fieldPath=".sweep"
 type ExperimentSpec struct {
-	// Databases that are compared, as templates. Claims call them by their names.
+	// Databases are templates of the databases to compare. Claims refer to them by name.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -26,7 +26,7 @@ type ExperimentSpec struct {
 	// +optional
 	Databases []ExperimentDatabase `json:"databases,omitempty"`
 
-	// DatabaseRefs names existing GeoDatabases of the same namespace to compare, without changes.
+	// DatabaseRefs names existing GeoDatabases in the same namespace to compare. The experiment does not change them.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -46,30 +46,30 @@ type ExperimentSpec struct {
 	// +optional
 	Sweep []SweepParameter `json:"sweep,omitempty"`
 
-	// Search finds, for each database at each combination of the swept values, the highest rate at which runs keep
-	// their objectives: the peak. Points are then runs at shares of it. Without search, points are at the rate that the
-	// run has.
+	// Search finds, for each database at each combination of the swept values, the highest rate at which runs meet their
+	// objectives: the peak. The points then run at the given percentages of the peak. Without search, the points run at
+	// the rate in the run template.
 	// +optional
 	Search *RateSearch `json:"search,omitempty"`
 
-	// Repetitions of each point, each with a different seed: seed, seed + 1 and so on. Claims use the medians.
+	// Repetitions of each point, each with a different seed: seed, seed + 1, and so on. Claims use the medians.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1
 	// +optional
 	Repetitions int32 `json:"repetitions,omitempty"`
 
-	// Concurrency is the number of databases that exist on a cluster for this experiment at the same time. Each database
-	// runs one point after another. Runs that share machines disturb each other; simulations do not, and ignore this
-	// field.
+	// Concurrency is the maximum number of databases that exist on a cluster for this experiment at the same time. Each
+	// database runs one point after another. Runs that share machines disturb each other. Simulations do not, so they
+	// ignore this field.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=1
 	// +optional
 	Concurrency int32 `json:"concurrency,omitempty"`
 
-	// Suspend, when true, starts no further run on a cluster. A run in progress finishes first; then the operator deletes
-	// the databases that the experiment made, and creates them again on resumption. Results are kept.
+	// Suspend, when true, starts no further run on a cluster. A run in progress finishes first. Then the operator deletes
+	// the databases that the experiment created, and creates them again when the experiment resumes. Results are kept.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -80,15 +80,16 @@ type ExperimentSpec struct {
 	// +optional
 	Claims []Claim `json:"claims,omitempty"`
 
-	// Tables put figures of all databases side by side.
+	// Tables of figures, with one row for each database.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Tables []Table `json:"tables,omitempty"`
 
-	// AllowInvalid names reasons for which a result may be Invalid and count all the same, for example DriverBound. A claim over a result that is
-	// Invalid for another reason has none, and an experiment with such a point has failed. What counts by this list is shown with each claim.
+	// AllowInvalid lists reasons, for example DriverBound, with which an Invalid result still counts. A claim that needs
+	// a result that is Invalid for another reason cannot be judged, and the experiment fails. Each claim shows which of
+	// its results count only because of this list.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
@@ -96,23 +97,23 @@ type ExperimentSpec struct {
 	// +optional
 	AllowInvalid []string `json:"allowInvalid,omitempty"`
 
-	// Gate adds conditions for the success of an experiment on a cluster. By default an experiment succeeds if its runs
-	// work and its claims can be judged: a claim that does not hold is a finding, not a failure. With Claims, the
+	// Gate adds conditions for the success of an experiment on a cluster. By default, an experiment succeeds if its runs
+	// have results and its claims can be judged: a claim that does not hold is a finding, not a failure. With Claims, the
 	// experiment fails if a claim does not hold.
 	// +optional
 	Gate Gate `json:"gate,omitempty"`
 }
 
-// Gate is what an experiment is held to.
+// Gate is a condition for the success of an experiment.
 // +kubebuilder:validation:Enum=Claims
 type Gate string
 
-// GateClaims makes an experiment fail when a claim does not hold.
+// GateClaims fails an experiment if a claim does not hold.
 const GateClaims Gate = "Claims"
 
-// ExperimentDatabase is a database that an experiment makes.
+// ExperimentDatabase is a database that an experiment creates.
 type ExperimentDatabase struct {
-	// Name of the database, for example the engine's.
+	// Name of the database in claims, tables and plots, for example the name of its engine.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=27
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
@@ -137,20 +138,20 @@ type RunTemplate struct {
 	Spec RunTemplateSpec `json:"spec"`
 }
 
-// RunTemplateSpec is the spec of a BenchmarkRun but for its database, which the experiment fills in.
+// RunTemplateSpec is the spec of a BenchmarkRun without the reference to its database, which the experiment fills in.
 type RunTemplateSpec struct {
 	// Seed of the first repetition.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default=1
 	// +optional
 	Seed int64 `json:"seed"`
-	// Workload is what clients do.
+	// Workload defines the transactions that clients send, and the initial data.
 	// +required
 	Workload Workload `json:"workload"`
 	// Load sets the number of clients, the arrival of their transactions and the duration.
 	// +required
 	Load Load `json:"load"`
-	// Faults is a timeline, relative to the start of measuring.
+	// Faults is the timeline of faults. Its times are relative to the start of the measured window.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
@@ -161,7 +162,7 @@ type RunTemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Objectives []Objective `json:"objectives,omitempty"`
-	// Verify lists the checks of the answers and the data at the end of each run.
+	// Verify lists the checks of the answers and the data that are made after each run.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
@@ -172,27 +173,27 @@ type RunTemplateSpec struct {
 	Deadline *Duration `json:"deadline,omitempty"`
 }
 
-// SweepParameter is a field and the values that it takes, and the fields that change in step with it.
+// SweepParameter is a swept field with its values, and the fields that change in step with it.
 //
 // +kubebuilder:validation:XValidation:rule="size(self.values) > 0",message="values is empty, and so is the cross product: list at least one value",fieldPath=".values"
 // +kubebuilder:validation:XValidation:rule="self.path.startsWith('spec.') || self.path.startsWith('database.spec.')",messageExpression="'path ' + self.path + ' names no field: begin with spec. for a field of the run, for example spec.load.clientsPerRegion, or with database.spec. for one of the database'",fieldPath=".path"
 // +kubebuilder:validation:XValidation:rule="!has(self.with) || self.with.all(w, size(w.values) == size(self.values))",message="a field of with has another number of values than the field that it changes in step with: list one value for each of its values",fieldPath=".with"
 type SweepParameter struct {
-	// Path of the field: spec. and a field of the run, or database.spec. and a field of the database. Elements of lists
-	// are counted from 0: database.spec.network.profile.links[0].rtt.
+	// Path of the field: spec. followed by a field of the run, or database.spec. followed by a field of the database.
+	// Indexes of list elements start from 0: database.spec.network.profile.links[0].rtt.
 	// +kubebuilder:validation:MinLength=6
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Path string `json:"path"`
-	// Values of the field, in the order of the plots: numbers or strings. For a field that takes the strings "true" and
-	// "false", write them with quotes.
+	// Values of the field, in plot order: numbers or strings. Quote true and false, for a field that takes these words as
+	// strings.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +required
 	Values []SweepValue `json:"values"`
-	// With lists fields that change in step with this field: at the point of the n-th value, each of them has its n-th
-	// value. An example is the rate that suits a share of multi-home transactions. These fields add no points, and plots
-	// and claims do not name them.
+	// With lists fields that change in step with this field: at the n-th value of this field, each of them has its own
+	// n-th value. An example is a rate that suits the share of multi-home transactions. These fields add no points and do
+	// not appear in plots and claims.
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=8
@@ -222,43 +223,44 @@ type SweepCompanion struct {
 type SweepValue = intstr.IntOrString
 
 // RateSearch configures the search for the highest rate at which runs meet their objectives. A probe is a run at one
-// rate. The candidate rates lie between run.spec.load.ratePerSecond and maxRatePerSecond. Each rate is tolerancePercent
-// above the previous rate, and the search is binary. A probe succeeds if its verdict is Passed and it commits
-// committedPercent of the offered rate.
+// rate. The candidate rates lie between run.spec.load.ratePerSecond and maxRatePerSecond, each tolerancePercent above
+// the previous rate. The search is binary. A probe succeeds if its verdict is Passed and it commits committedPercent of
+// the offered rate.
 type RateSearch struct {
-	// MaxRatePerSecond is the highest rate to try, per second in each region.
+	// MaxRatePerSecond is the highest rate to try, in transactions per second and region.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=100000000
 	// +required
 	MaxRatePerSecond int64 `json:"maxRatePerSecond"`
-	// CommittedPercent is the least throughput, in percent of the offered rate; 0 disables the check. The sum of all
-	// regions must reach it. Each region must reach it, too, within three standard deviations.
+	// CommittedPercent is the minimum throughput of a successful probe, in percent of the offered rate; 0 disables the
+	// check. The total over all regions must reach it, and each region must reach it within three standard deviations.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=95
 	// +optional
 	CommittedPercent int32 `json:"committedPercent"`
-	// TolerancePercent is by how much the lowest rate that was found to fail is above the highest that was found to
-	// hold.
+	// TolerancePercent is the precision of the search: the distance between the highest rate that succeeded and the
+	// lowest rate that failed, in percent.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=5
 	// +optional
 	TolerancePercent int32 `json:"tolerancePercent,omitempty"`
-	// BestOf is the number of probes, each with a different seed, that decide by majority about each of the two rates that
-	// tolerancePercent compares. No more probes run than the majority needs. With 1, each probe decides alone.
+	// BestOf is the number of probes, each with a different seed, that decide by majority about the highest rate that
+	// succeeded and the lowest that failed. A probe is omitted once the majority is certain. With 1, each probe decides
+	// alone.
 	// +kubebuilder:validation:Enum=1;3;5
 	// +kubebuilder:default=3
 	// +optional
 	BestOf int32 `json:"bestOf,omitempty"`
-	// MaxProbes bounds the probes of each database at each combination of the swept values. A search that runs out of
-	// them ends with the highest rate that it has found to hold.
+	// MaxProbes is the maximum number of probes for each database at each combination of the swept values. A search that
+	// reaches it ends with the highest rate that succeeded.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=30
 	// +optional
 	MaxProbes int32 `json:"maxProbes,omitempty"`
-	// PeakPercents are the rates of the points, in percent of the peak. Claims call them peakPercent.
+	// PeakPercents are the rates of the points, in percent of the peak. Claims refer to them as peakPercent.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -267,9 +269,9 @@ type RateSearch struct {
 	// +kubebuilder:default={100}
 	// +optional
 	PeakPercents []int32 `json:"peakPercents,omitempty"`
-	// SharedBy lists paths of swept parameters whose values share a peak. The search runs at the first value of each
-	// parameter. Points at the remaining values use shares of the same peak, so that all points are compared under equal
-	// load.
+	// SharedBy lists the paths of swept parameters whose values share a peak. The search runs at the first value of each
+	// parameter. Points at the remaining values run at percentages of the same peak, so that all points are compared
+	// under equal load.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
@@ -278,7 +280,7 @@ type RateSearch struct {
 	SharedBy []string `json:"sharedBy,omitempty"`
 }
 
-// Claim is something that the results of an experiment are said to show.
+// Claim is a statement about the results of an experiment, with an expression that checks it.
 type Claim struct {
 	// ID of the claim, for example sb-1.
 	// +kubebuilder:validation:MinLength=1
@@ -295,21 +297,22 @@ type Claim struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	Says string `json:"says"`
-	// Expression over the results, in the Common Expression Language, that is true when the claim holds.
+	// Expression over the results, in the Common Expression Language. The claim holds if it evaluates to true.
 	// docs/experiments.md lists the functions.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	// +required
 	Expression string `json:"expression"`
-	// Measured is an expression for the numbers to show; unset, they are the sides of expression's comparisons.
+	// Measured is an expression for the numbers to show. By default, these are the operands of the comparisons in
+	// expression.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Measured string `json:"measured,omitempty"`
 }
 
-// Table has a row for each database.
+// Table is a table of figures, with one row for each database.
 type Table struct {
-	// Name of the table, for files.
+	// Name of the table, used in file names.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
@@ -319,7 +322,7 @@ type Table struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Title string `json:"title,omitempty"`
-	// Columns after the column with the databases' names.
+	// Columns of the table, after the first column, which contains the names of the databases.
 	// +listType=map
 	// +listMapKey=title
 	// +kubebuilder:validation:MinItems=1
@@ -328,14 +331,14 @@ type Table struct {
 	Columns []TableColumn `json:"columns"`
 }
 
-// TableColumn is a figure, or words, of each database.
+// TableColumn is a column of numbers or texts.
 type TableColumn struct {
 	// Title of the column, with the unit.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Title string `json:"title"`
-	// Value is an expression in the language of claims, in which system is the name of the row's database.
+	// Value is an expression in the language of claims; in it, the variable system is the name of the row's database.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
@@ -348,8 +351,9 @@ const (
 	// them. For a GeoDatabase it is True while the database is being changed. It is False, with a reason, while a
 	// requested change has to wait or is impossible.
 	ConditionProgressing = "Progressing"
-	// ConditionFailed is true when the experiment cannot be carried out, and, once it is over, when a point failed or a
-	// claim has no answer. A claim that differs is a finding, not a failure, unless spec.gate says otherwise.
+	// ConditionFailed is true if the experiment cannot be carried out. Once the experiment is over, it is also true if a
+	// point failed or a claim could not be judged. A claim that does not hold is a finding, not a failure, unless
+	// spec.gate is Claims.
 	ConditionFailed = "Failed"
 )
 
@@ -358,8 +362,8 @@ type ExperimentStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Accepted, Progressing, Completed, Failed; and Ready, Reconciling, Stalled, Succeeded, by which other tools judge the
-	// experiment.
+	// Conditions of the experiment: Accepted, Progressing, Completed and Failed. Ready, Reconciling, Stalled and
+	// Succeeded are for generic tools such as Flux and Helm.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
@@ -371,48 +375,50 @@ type ExperimentStatus struct {
 	// CompletionTime is the time at which all points had finished and the claims were judged.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// Points is the number of runs: databases x swept values x repetitions. With a search, it is the number known so far.
+	// Points is the number of runs: databases x swept values x repetitions. With a search, it is the number of runs known
+	// so far.
 	// +optional
 	Points int32 `json:"points"`
-	// Completed is the number of points that have a result whose answers were not found wrong.
+	// Completed is the number of points that have a result and did not fail a check.
 	// +optional
 	Completed int32 `json:"completed"`
-	// Failed points could not run, or gave wrong answers.
+	// Failed is the number of points that could not run or that gave wrong answers.
 	// +optional
 	Failed int32 `json:"failed"`
-	// Active points are running.
+	// Active lists the points that are running.
 	// +listType=map
 	// +listMapKey=run
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	Active []PointStatus `json:"active,omitempty"`
-	// Results of points that have ended, in the order of the sweep: the first 100. The ConfigMap of reportRef has all.
+	// Results lists the first 100 finished points, in the order of the sweep. The ConfigMap that reportRef names contains
+	// all of them.
 	// +listType=map
 	// +listMapKey=run
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Results []PointStatus `json:"results,omitempty"`
-	// Searches reports the progress of the first 100 searches, in the order of the sweep. The ConfigMap of reportRef has
-	// all searches, with their probes.
+	// Searches reports the progress of the first 100 searches, in the order of the sweep. The ConfigMap that reportRef
+	// names contains all searches, with their probes.
 	// +listType=map
 	// +listMapKey=point
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Searches []SearchStatus `json:"searches,omitempty"`
-	// Claims and whether they hold.
+	// Claims reports whether each claim holds.
 	// +listType=map
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	Claims []ClaimStatus `json:"claims,omitempty"`
-	// ClaimsHold is the number of claims that hold, for kubectl's column, for example 12/15.
+	// ClaimsHold is the number of claims that hold and the number of all claims, for example 12/15. kubectl get shows it.
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	ClaimsHold string `json:"claimsHold,omitempty"`
 	// ReportRef names the ConfigMap with the figures of all points and the claims: report.json and report.txt.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
-	// Checks are the works on this experiment that an operator may not survive.
+	// Checks records expensive work on this experiment that may crash the operator, for example by exhausting its memory.
 	// +listType=map
 	// +listMapKey=work
 	// +kubebuilder:validation:MaxItems=2
@@ -420,9 +426,10 @@ type ExperimentStatus struct {
 	Checks []ExperimentCheck `json:"checks,omitempty"`
 }
 
-// ExperimentCheck records that the operator has started expensive work. An operator that exits during the work leaves the record.
+// ExperimentCheck records that an operator has started expensive work. If the operator exits during the work, the
+// record remains.
 type ExperimentCheck struct {
-	// Work is Expand, which makes all points of the spec and tries its claims, or Judge.
+	// Work is Expand, which generates all points of the spec and tries its claims, or Judge, which judges the claims.
 	// +required
 	Work ExperimentWork `json:"work"`
 	// Of is a digest of the inputs of the work.
@@ -430,57 +437,58 @@ type ExperimentCheck struct {
 	// +optional
 	Of string `json:"of,omitempty"`
 	// Attempts is the number of operators that started the work without finishing it, including the current operator; 0
-	// once the work is done. If an operator exits during the work, the next operator repeats it with no other such work in
-	// progress. After two attempts the work is refused until the spec changes.
+	// once the work is done. If an operator exits during the work, the next operator repeats it with no other such work
+	// in progress. After two attempts the operator refuses the work until the spec changes.
 	// +optional
 	Attempts int32 `json:"attempts"`
-	// Operator identifies the process that started the work last.
+	// Operator identifies the operator process that last started the work.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Operator string `json:"operator,omitempty"`
 }
 
-// ExperimentWork is what an operator does with an experiment.
+// ExperimentWork is a kind of expensive work on an experiment.
 // +kubebuilder:validation:Enum=Expand;Judge
 type ExperimentWork string
 
 const (
-	// WorkExpand makes all points of the spec and tries its claims.
+	// WorkExpand generates all points of the spec and tries its claims.
 	WorkExpand ExperimentWork = "Expand"
-	// WorkJudge judges the claims over the results.
+	// WorkJudge evaluates the claims over the results.
 	WorkJudge ExperimentWork = "Judge"
 )
 
-// PointStatus reports one point of a sweep, or one repetition of it.
+// PointStatus reports one repetition of a point of a sweep.
 type PointStatus struct {
-	// Run is the BenchmarkRun's name.
+	// Run is the name of the BenchmarkRun.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Run string `json:"run"`
-	// Point is the database and the swept values, for example "calvin multiHomePercent=50".
+	// Point names the database and the swept values, for example "calvin multiHomePercent=50".
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Point string `json:"point,omitempty"`
-	// Attempt counts from 1; a run that was Invalid for a reason outside of the database is tried again.
+	// Attempt counts from 1. A run that is Invalid for a reason outside the database is repeated.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 	// Verdict of the run, once it is over.
 	// +optional
 	Verdict Verdict `json:"verdict,omitempty"`
-	// Reason is a CamelCase word for the verdict.
+	// Reason is the reason for the verdict in CamelCase.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// ThroughputPerSecond is committed transactions per second; this and the next three are set when there is a result.
+	// ThroughputPerSecond is the number of committed transactions per second. It is unset if there is no result, as are
+	// the fields below.
 	// +optional
 	ThroughputPerSecond *int64 `json:"throughputPerSecond,omitempty"`
-	// P50Microseconds is the median latency.
+	// P50Microseconds is the median latency in microseconds.
 	// +optional
 	P50Microseconds *Quantile `json:"p50Microseconds,omitempty"`
-	// P99Microseconds is the 99th percentile of it.
+	// P99Microseconds is the 99th percentile of the latency in microseconds.
 	// +optional
 	P99Microseconds *Quantile `json:"p99Microseconds,omitempty"`
-	// AbortPPM is aborted transactions of all, in parts per million.
+	// AbortPPM is the share of all transactions that aborted, in parts per million.
 	// +optional
 	AbortPPM *int64 `json:"abortPPM,omitempty"`
 }
@@ -490,34 +498,35 @@ type PointStatus struct {
 type SearchReason string
 
 const (
-	// SearchGoesOn is a search that has not ended.
+	// SearchGoesOn means that the search is still running.
 	SearchGoesOn SearchReason = "Searching"
 	// SearchFound means that the peak is known to within the search's tolerance.
 	SearchFound SearchReason = "Found"
-	// SearchAllKeep means that the highest rate meets the objectives: the peak may be higher.
+	// SearchAllKeep means that even the highest rate meets the objectives: the peak may be higher.
 	SearchAllKeep SearchReason = "AllKeep"
-	// SearchNoneKeeps means that the lowest rate misses the objectives already: there is no peak.
+	// SearchNoneKeeps means that even the lowest rate misses the objectives: there is no peak.
 	SearchNoneKeeps SearchReason = "NoneKeeps"
 	// SearchProbesExhausted means that the search has used maxProbes probes: the peak may be higher, or there is none.
 	SearchProbesExhausted SearchReason = "ProbesExhausted"
-	// SearchProbeUnusable means that a probe was wrong or Invalid and gives no information about its rate: there is no
-	// peak.
+	// SearchProbeUnusable means that a probe failed a check or is Invalid, so it gives no information about its rate:
+	// there is no peak.
 	SearchProbeUnusable SearchReason = "ProbeUnusable"
 )
 
-// SearchStatus reports the search of a database at one combination of the swept values.
+// SearchStatus reports the search for one database at one combination of the swept values.
 type SearchStatus struct {
-	// Point is the database and the swept values, for example "calvin multiHomePercent=50".
+	// Point names the database and the swept values, for example "calvin multiHomePercent=50".
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	Point string `json:"point"`
-	// Reason is Searching, or how the search has ended.
+	// Reason is Searching, or the outcome of the search.
 	// +optional
 	Reason SearchReason `json:"reason,omitempty"`
-	// PeakRatePerSecond is the highest rate in each region that meets the objectives; omitted if there is none.
+	// PeakRatePerSecond is the highest rate that meets the objectives, in transactions per second and region; omitted if
+	// there is none.
 	// +optional
 	PeakRatePerSecond int64 `json:"peakRatePerSecond,omitempty"`
-	// Probes that have ended.
+	// Probes is the number of finished probes.
 	// +optional
 	Probes int32 `json:"probes"`
 	// Message lists the probes and the outcome.
@@ -532,10 +541,10 @@ type ClaimStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	ID string `json:"id"`
-	// Holds is true when the expression is.
+	// Holds is true if the expression evaluates to true.
 	// +optional
 	Holds bool `json:"holds"`
-	// Message holds the numbers that were compared, or why there are none.
+	// Message contains the numbers that were compared, or the reason why there are none.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -564,8 +573,8 @@ type Experiment struct {
 	// Spec defines the sweep and the claims.
 	// +required
 	Spec ExperimentSpec `json:"spec"`
-	// Status reports the progress and the results of the experiment. Until the operator has seen the experiment,
-	// observedGeneration is -1.
+	// Status reports the progress and the results of the experiment. observedGeneration is -1 until the operator has
+	// processed the experiment for the first time.
 	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status ExperimentStatus `json:"status,omitzero"`

@@ -102,7 +102,7 @@ func TestObjective(t *testing.T) {
 	}
 }
 
-// Every kind of fault that the type has must be known to Kinds, under its name in JSON.
+// TestFaultKinds checks that Kinds returns every kind of fault in the type, under its JSON name.
 func TestFaultKinds(t *testing.T) {
 	var f v1alpha1.Fault
 	v := reflect.ValueOf(&f).Elem()

@@ -1,7 +1,7 @@
-// Package buggify makes protocols do things deliberately that they are allowed to do but rarely do. A replica suspects
-// a peer that is merely slow, holds back a batch, or takes the slow path although the fast path is open. The explorer
-// uses it to reach rare states. The model is FoundationDB's macro of that name (Zhou et al., FoundationDB: A
-// Distributed Unbundled Transactional Key Value Store, SIGMOD 2021, section 4).
+// Package buggify triggers behaviour that a protocol allows but rarely shows. A replica suspects a peer that is merely
+// slow, delays a batch, or takes the slow path although the fast path is open. The explorer uses it to reach rare
+// states. The model is FoundationDB's macro of that name (Zhou et al., FoundationDB: A Distributed Unbundled
+// Transactional Key Value Store, SIGMOD 2021, section 4).
 //
 // A replica asks its environment at a point of its package:
 //
@@ -9,7 +9,7 @@
 //
 //	if silentForLong || r.env.Buggify(impatient) {
 //
-// The simulator answers according to a Plan; a node in a process always answers no. The replica's reaction must be
+// The simulator answers according to a Plan; a node in a process always answers false. The replica's reaction must be
 // correct for either answer. A point may slow the replica down, waste work or abort transactions, but must never cause
 // a wrong answer.
 package buggify
@@ -31,8 +31,8 @@ type Point struct{ *coverage.Mark }
 
 var points []*Point
 
-// New registers a point, and a mark of its name. It is called where a package's variables are made, and panics as
-// coverage.New does.
+// New registers a point, and a mark with the same name. It must be called during package initialization. It panics like
+// coverage.New.
 func New(name, doc string) *Point {
 	p := &Point{coverage.New(name, doc)}
 	points = append(points, p)
@@ -46,7 +46,7 @@ func NewReplaced(name, doc string) *Point {
 	return p
 }
 
-// All returns the points of all packages of the program, by name.
+// All returns the points of all packages of the program, sorted by name.
 func All() []*Point {
 	all := slices.Clone(points)
 	slices.SortFunc(all, func(a, b *Point) int { return strings.Compare(a.Name, b.Name) })
@@ -58,17 +58,17 @@ func Is(p *coverage.Mark) bool {
 	return slices.ContainsFunc(points, func(q *Point) bool { return q.Mark == p })
 }
 
-// Plan decides which points are switched on in a scenario, and how often they fire. Both depend only on the seed and
-// the point's name, so that a new point does not affect existing points.
+// Plan decides which points are on in a scenario, and how often they fire. Both depend only on the seed and the point's
+// name, so that a new point does not affect existing points.
 type Plan struct {
 	seed  uint64
 	until time.Duration
 }
 
-// NewPlan returns the plan of a seed. No point fires from until on, so that everything can come to an end.
+// NewPlan returns the plan of a seed. No point fires at or after until, so that the scenario can finish.
 func NewPlan(seed uint64, until time.Duration) *Plan { return &Plan{seed, until} }
 
-// rates are the possible firing rates of a point that is switched on, in percent of its evaluations.
+// rates holds the possible firing rates of a point that is on, in percent of its evaluations.
 var rates = [...]int{2, 10, 50}
 
 // Rate returns the percentage of evaluations at which a point fires. For half of the points it is 0.
@@ -80,10 +80,11 @@ func (p *Plan) Rate(q *Point) int {
 	return rates[r.IntN(len(rates))]
 }
 
-// source returns a random generator for a point. Stream 0 decides whether the point is on, and how often it fires.
+// source returns a random generator for a point. Stream 0 decides the point's rate; stream 1 + id decides when it fires
+// at node id.
 func (p *Plan) source(q *Point, stream uint64) *rand.PCG {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(q.Name)) // which never fails
+	_, _ = h.Write([]byte(q.Name)) // Write on a hash never fails
 	return rand.NewPCG(p.seed^h.Sum64(), stream)
 }
 
@@ -99,7 +100,7 @@ type dice struct {
 	source  *rand.PCG
 }
 
-// Node returns the part of a node; nil, which never fires, if there is no plan.
+// Node returns the part of a node. Without a plan it returns nil, which never fires.
 func (p *Plan) Node(id geo.NodeID) *Node {
 	if p == nil {
 		return nil
@@ -130,5 +131,6 @@ func (n *Node) Fires(q *Point, now time.Duration) bool {
 		d = &dice{n.plan.Rate(q), n.plan.source(q, uint64(n.id)+1)}
 		n.dices[q] = d
 	}
+	// A point that is off draws no number; it never fires, so its sequence does not matter.
 	return d.percent > 0 && rand.New(d.source).IntN(100) < d.percent
 }

@@ -39,7 +39,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A node that starts again answers alike, whatever is asked in between about other points, and no two nodes do.
+// A node that restarts gives the same answers, regardless of evaluations of other points in between. Different nodes
+// give different answers.
 func TestNodesAnswerAlikeAgain(t *testing.T) {
 	q, other := New("test.again", "It is rare"), New("test.other", "It is rare, too")
 	differ := false
@@ -66,7 +67,7 @@ func TestNodesAnswerAlikeAgain(t *testing.T) {
 	}
 }
 
-// Every point of the source is named after its package, and asked for somewhere in it.
+// Every point in the source is named after its package, and evaluated somewhere in it.
 func TestPointsAreAsked(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)(\w+)\s+= buggify\.New(?:Replaced)?\("([a-z]+)\.[a-z0-9-]+", "[A-Z][^"]*[^".]"\)`)
 	asked := regexp.MustCompile(`\.(?:Buggify|Fires)\((\w+)[,)]`)

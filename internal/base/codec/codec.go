@@ -1,8 +1,8 @@
-// Package codec encodes and decodes all data that travels between processes: unsigned varints, length-prefixed bytes,
-// and the transactions and outcomes made of them. It imports no protocol and no driver, so both can use it.
+// Package codec encodes and decodes the data that processes exchange: unsigned varints, length-prefixed bytes, and the
+// transactions and outcomes composed of them. It imports no protocol and no driver, so both can use it.
 //
-// Appending never fails, and every append function has a size function that is exact. Reading is safe for any input.
-// The values that a Reader returns may alias the input, which its owner must not reuse.
+// Appending never fails, and every append function has an exact size function. Reading is safe for any input. Values
+// returned by a Reader may alias the input, which must not be changed or reused.
 package codec
 
 import (
@@ -24,39 +24,39 @@ func AppendUvarint(b []byte, v uint64) []byte {
 	return append(b, byte(v))
 }
 
-// SizeUvarint is the number of bytes that AppendUvarint adds.
+// SizeUvarint returns the number of bytes that AppendUvarint appends.
 func SizeUvarint(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// AppendUint64 appends v in 8 bytes, little-endian: for hashes and other numbers that are rarely small.
+// AppendUint64 appends v in 8 bytes, little-endian. It is for hashes and other numbers that are rarely small.
 func AppendUint64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
 
-// AppendBytes appends the length of v and v.
+// AppendBytes appends the length of v, followed by v.
 func AppendBytes(b, v []byte) []byte { return append(AppendUvarint(b, uint64(len(v))), v...) }
 
-// SizeBytes is the number of bytes that AppendBytes adds.
+// SizeBytes returns the number of bytes that AppendBytes appends.
 func SizeBytes(v []byte) int { return SizeUvarint(uint64(len(v))) + len(v) }
 
-// AppendString appends the length of s and s.
+// AppendString appends the length of s, followed by s.
 func AppendString(b []byte, s string) []byte { return append(AppendUvarint(b, uint64(len(s))), s...) }
 
-// SizeString is the number of bytes that AppendString adds.
+// SizeString returns the number of bytes that AppendString appends.
 func SizeString(s string) int { return SizeUvarint(uint64(len(s))) + len(s) }
 
-const counterBits = 40 // low bits of a transaction id; the remaining bits are its stream
+const counterBits = 40 // low bits of a transaction ID; the high bits are its stream
 
-// AppendID appends a transaction id as its two parts, each of which is small.
+// AppendID appends the two parts of a transaction ID, which are small numbers.
 func AppendID(b []byte, id txn.ID) []byte {
 	b = AppendUvarint(b, uint64(id.Stream()))
 	return AppendUvarint(b, uint64(id)&(1<<counterBits-1))
 }
 
-// SizeID is the number of bytes that AppendID adds.
+// SizeID returns the number of bytes that AppendID appends.
 func SizeID(id txn.ID) int {
 	return SizeUvarint(uint64(id.Stream())) + SizeUvarint(uint64(id)&(1<<counterBits-1))
 }
 
-// Flags for the parts that a transaction has in addition to its id, procedure and arguments. If there are any, the
-// encoded procedure number is odd and a byte of these flags follows it.
+// Flags for the optional parts of a transaction. If any part exists, the encoded procedure number is odd, and a byte of
+// these flags follows it.
 const (
 	withAttempt = 1 << iota
 	withFootprint
@@ -72,8 +72,8 @@ func extras(t *txn.Transaction) (e uint8) {
 	return e
 }
 
-// AppendTransaction appends id, procedure and arguments, the attempt unless it is the first, and the footprint if it
-// was found. One that was declared follows from procedure and arguments and does not travel.
+// AppendTransaction appends the ID, the procedure and its arguments, the attempt unless it is the first, and the
+// footprint if it was found. A declared footprint follows from procedure and arguments and is not encoded.
 func AppendTransaction(b []byte, t *txn.Transaction) []byte {
 	b = AppendID(b, t.ID)
 	e := extras(t)
@@ -91,7 +91,7 @@ func AppendTransaction(b []byte, t *txn.Transaction) []byte {
 	return AppendBytes(b, t.Args)
 }
 
-// SizeTransaction is the number of bytes that AppendTransaction adds.
+// SizeTransaction returns the number of bytes that AppendTransaction appends.
 func SizeTransaction(t *txn.Transaction) int {
 	n := SizeID(t.ID) + SizeUvarint(uint64(t.Proc)<<1) + SizeBytes(t.Args)
 	e := extras(t)
@@ -117,7 +117,7 @@ func AppendAccesses(b []byte, accesses []txn.Access) []byte {
 	return b
 }
 
-// SizeAccesses is the number of bytes that AppendAccesses adds.
+// SizeAccesses returns the number of bytes that AppendAccesses appends.
 func SizeAccesses(accesses []txn.Access) int {
 	n := SizeUvarint(uint64(len(accesses)))
 	for i := range accesses {
@@ -126,14 +126,14 @@ func SizeAccesses(accesses []txn.Access) int {
 	return n
 }
 
-// Flags for the parts that a range has in addition to its begin.
+// Flags for the optional parts of a range, which follow its start.
 const (
 	rangeTo = 1 << iota
 	rangeReverse
 	rangeLimit
 )
 
-// AppendRange appends a range.
+// AppendRange appends the encoded range.
 func AppendRange(b []byte, r *txn.Range) []byte {
 	var head uint8
 	if !r.Point() {
@@ -155,7 +155,7 @@ func AppendRange(b []byte, r *txn.Range) []byte {
 	return b
 }
 
-// SizeRange is the number of bytes that AppendRange adds.
+// SizeRange returns the number of bytes that AppendRange appends.
 func SizeRange(r *txn.Range) int {
 	n := 1 + SizeString(string(r.From))
 	if !r.Point() {
@@ -167,10 +167,10 @@ func SizeRange(r *txn.Range) int {
 	return n
 }
 
-// MinRange is the least number of bytes of a range: see Reader.Count.
+// MinRange is the minimum size of an encoded range in bytes: see Reader.Count.
 const MinRange = 2
 
-// AppendRanges appends the number of ranges and the ranges.
+// AppendRanges appends the number of ranges, followed by the ranges.
 func AppendRanges(b []byte, ranges []txn.Range) []byte {
 	b = AppendUvarint(b, uint64(len(ranges)))
 	for i := range ranges {
@@ -179,7 +179,7 @@ func AppendRanges(b []byte, ranges []txn.Range) []byte {
 	return b
 }
 
-// SizeRanges is the number of bytes that AppendRanges adds.
+// SizeRanges returns the number of bytes that AppendRanges appends.
 func SizeRanges(ranges []txn.Range) int {
 	n := SizeUvarint(uint64(len(ranges)))
 	for i := range ranges {
@@ -188,7 +188,7 @@ func SizeRanges(ranges []txn.Range) int {
 	return n
 }
 
-// MinTransaction is the least number of bytes of a transaction: see Reader.Count.
+// MinTransaction is the minimum size of an encoded transaction in bytes: see Reader.Count.
 const MinTransaction = 4
 
 // AppendRows appends the number of rows, and the key and value of each.
@@ -200,7 +200,7 @@ func AppendRows(b []byte, rows []txn.Row) []byte {
 	return b
 }
 
-// SizeRows is the number of bytes that AppendRows adds.
+// SizeRows returns the number of bytes that AppendRows appends.
 func SizeRows(rows []txn.Row) int {
 	n := SizeUvarint(uint64(len(rows)))
 	for i := range rows {
@@ -209,14 +209,14 @@ func SizeRows(rows []txn.Row) int {
 	return n
 }
 
-// The bits of the byte that holds an outcome's status, cause and class.
+// Widths of the status and the cause in the byte that also holds an outcome's class.
 const (
 	statusBits = 3
 	causeBits  = 3
 )
 
-// AppendWrites appends the writes of a transaction: their number, then for each row its key, a size and the value. The
-// size is 0 for a deleted row, otherwise the size of the value plus 1.
+// AppendWrites appends the number of writes, and for each its key, a size and the value. The size is 0 for a deleted
+// row, otherwise the size of the value plus 1.
 func AppendWrites(b []byte, writes []txn.WriteEntry) []byte {
 	b = AppendUvarint(b, uint64(len(writes)))
 	for i := range writes {
@@ -246,7 +246,7 @@ func SizeWrites(writes []txn.WriteEntry) int {
 	return n
 }
 
-// Flags packs two answers to yes or no into a byte.
+// Flags packs two booleans into a byte.
 func Flags(a, b bool) (f uint8) {
 	if a {
 		f = 1
@@ -257,7 +257,7 @@ func Flags(a, b bool) (f uint8) {
 	return f
 }
 
-// AppendOutcome appends o.
+// AppendOutcome appends the encoded outcome.
 func AppendOutcome(b []byte, o *txn.Outcome) []byte {
 	b = AppendID(b, o.ID)
 	b = append(b, byte(o.Status)|byte(o.Cause)<<statusBits|byte(o.Class)<<(statusBits+causeBits))
@@ -265,23 +265,23 @@ func AppendOutcome(b []byte, o *txn.Outcome) []byte {
 	return AppendBytes(b, o.Result)
 }
 
-// SizeOutcome is the number of bytes that AppendOutcome adds.
+// SizeOutcome returns the number of bytes that AppendOutcome appends.
 func SizeOutcome(o *txn.Outcome) int {
 	return SizeID(o.ID) + 1 + SizeString(o.Reason) + SizeBytes(o.Result)
 }
 
-// MinOutcome is the least number of bytes of an outcome: see Reader.Count.
+// MinOutcome is the minimum size of an encoded outcome in bytes: see Reader.Count.
 const MinOutcome = 5
 
-// Reader takes a body apart. The first error sticks: after it every method returns a zero value, so that a decoder
-// checks once, at its end, with Done.
+// Reader decodes a message body. After the first error, every method returns a zero value, so a decoder needs to check
+// only once, with Done.
 type Reader struct {
 	b    []byte
 	size int
 	err  error
 }
 
-// NewReader returns a reader of b. Results of the reader alias b, which must not be changed or reused.
+// NewReader returns a reader of b. The reader's results alias b, which must not be changed or reused.
 func NewReader(b []byte) Reader { return Reader{b: b, size: len(b)} }
 
 var (
@@ -293,10 +293,11 @@ func (r *Reader) fail(err error) {
 	if r.err == nil {
 		r.err = fmt.Errorf("at byte %d of %d: %w", r.size-len(r.b), r.size, err)
 	}
+	// Without input, every later read fails, too, and a loop over elements stops early.
 	r.b = nil
 }
 
-// Fail makes the reader fail with err, for a decoder's own checks.
+// Fail makes the reader fail with err. Decoders use it for additional checks.
 func (r *Reader) Fail(err error) { r.fail(err) }
 
 // Err returns the first error.
@@ -305,7 +306,7 @@ func (r *Reader) Err() error { return r.err }
 // Len returns the number of bytes not yet read.
 func (r *Reader) Len() int { return len(r.b) }
 
-// Done returns the first error, or an error with the number of unread bytes.
+// Done returns the first error. If there is none but bytes are left, it returns an error with their number.
 func (r *Reader) Done() error {
 	if r.err == nil && len(r.b) > 0 {
 		r.fail(fmt.Errorf("%d bytes are left over", len(r.b)))
@@ -324,7 +325,7 @@ func (r *Reader) Uint8() uint8 {
 	return v
 }
 
-// Flags reads what codec.Flags packed.
+// Flags decodes the output of codec.Flags.
 func (r *Reader) Flags() (a, b bool) {
 	f := r.Uint8()
 	if f > 3 {
@@ -333,7 +334,7 @@ func (r *Reader) Flags() (a, b bool) {
 	return f&1 != 0, f&2 != 0
 }
 
-// Flag reads what codec.Flags packed of a single answer.
+// Flag decodes the output of codec.Flags(a, false).
 func (r *Reader) Flag() bool {
 	a, b := r.Flags()
 	if b {
@@ -353,9 +354,9 @@ func (r *Reader) Uint64() uint64 {
 	return v
 }
 
-// Uvarint reads a varint that AppendUvarint wrote. It refuses padded varints, so that every value has a unique
-// encoding.
+// Uvarint decodes the output of AppendUvarint. It rejects padded varints, so that every value has a unique encoding.
 func (r *Reader) Uvarint() uint64 {
+	// Fast path for numbers below 128, the common case.
 	if len(r.b) > 0 && r.b[0] < 0x80 {
 		v := r.b[0]
 		r.b = r.b[1:]
@@ -363,11 +364,13 @@ func (r *Reader) Uvarint() uint64 {
 	}
 	var v uint64
 	for i, c := range r.b {
+		// The tenth byte holds bit 63 only.
 		if i == 9 && c > 1 {
 			break
 		}
 		v |= uint64(c&0x7f) << (7 * i)
 		if c < 0x80 {
+			// A last byte of 0 adds no bits: the varint is padded.
 			if c == 0 {
 				break
 			}
@@ -378,6 +381,7 @@ func (r *Reader) Uvarint() uint64 {
 			break
 		}
 	}
+	// The varint has ended or exceeded 10 bytes, so more input would not make it valid.
 	if len(r.b) >= 10 || (len(r.b) > 0 && r.b[len(r.b)-1] < 0x80) {
 		r.fail(errOverflow)
 	} else {
@@ -386,7 +390,7 @@ func (r *Reader) Uvarint() uint64 {
 	return 0
 }
 
-// UvarintMax reads a number that is at most limit.
+// UvarintMax decodes a number of at most limit.
 func (r *Reader) UvarintMax(limit uint64) uint64 {
 	v := r.Uvarint()
 	if v > limit {
@@ -396,8 +400,8 @@ func (r *Reader) UvarintMax(limit uint64) uint64 {
 	return v
 }
 
-// Count reads the number of elements that follow, each of at least size bytes. It refuses a number that does not fit
-// the remaining body, so that a decoder may allocate that number of elements.
+// Count decodes the number of the following elements, each of at least size bytes. It rejects a number that cannot fit
+// into the remaining body, so that a decoder may allocate that number of elements.
 func (r *Reader) Count(size int) int {
 	n := r.Uvarint()
 	if n > uint64(len(r.b)/max(size, 1)) {
@@ -407,10 +411,10 @@ func (r *Reader) Count(size int) int {
 	return int(n)
 }
 
-// Bytes reads what AppendBytes wrote. It returns nil for no bytes.
+// Bytes decodes the output of AppendBytes. It returns nil if the length is 0.
 func (r *Reader) Bytes() []byte { return r.Take(r.Uvarint()) }
 
-// Take reads n bytes. It returns nil for none.
+// Take reads n bytes. It returns nil if n is 0.
 func (r *Reader) Take(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.fail(errShort)
@@ -419,27 +423,28 @@ func (r *Reader) Take(n uint64) []byte {
 	if n == 0 {
 		return nil
 	}
+	// The capacity ends with the value, so an append by the caller cannot overwrite the following bytes.
 	v := r.b[:n:n]
 	r.b = r.b[n:]
 	return v
 }
 
-// String reads a string that AppendString wrote. The string aliases the body, so a few short strings keep the whole
-// body in memory.
+// String decodes the output of AppendString. The string aliases the body, so a few short strings keep the whole body in
+// memory.
 func (r *Reader) String() string {
 	b := r.Bytes()
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// ID reads what AppendID wrote.
+// ID decodes the output of AppendID.
 func (r *Reader) ID() txn.ID {
 	stream := r.UvarintMax(1<<(64-counterBits) - 1)
 	n := r.UvarintMax(1<<counterBits - 1)
 	return txn.MakeID(uint32(stream), n)
 }
 
-// Transaction reads a transaction that AppendTransaction wrote into t. If the encoding has no footprint, Transaction
-// empties the footprint of t; txn.Registry.Prepare then fills and checks it.
+// Transaction decodes the output of AppendTransaction into t. If the encoding has no footprint, t.Footprint is empty
+// afterwards; txn.Registry.Prepare then fills and checks it.
 func (r *Reader) Transaction(t *txn.Transaction) {
 	t.ID = r.ID()
 	head := r.UvarintMax(1<<17 - 1)
@@ -448,6 +453,7 @@ func (r *Reader) Transaction(t *txn.Transaction) {
 	t.Ranges = t.Ranges[:0]
 	if head&1 != 0 {
 		e := r.Uint8()
+		// AppendTransaction writes this byte only if a flag is set, so 0 would be a second encoding.
 		if e == 0 || e&^(withAttempt|withFootprint) != 0 {
 			r.fail(fmt.Errorf("%d does not say what comes with a transaction", e))
 		}
@@ -464,7 +470,7 @@ func (r *Reader) Transaction(t *txn.Transaction) {
 	t.Args = r.Bytes()
 }
 
-// Accesses appends what AppendAccesses wrote to dst. Their modes and keys are valid.
+// Accesses appends decoded accesses to dst. It accepts only valid modes and keys.
 func (r *Reader) Accesses(dst []txn.Access) []txn.Access {
 	n := r.Count(2)
 	if cap(dst)-len(dst) < n {
@@ -480,7 +486,7 @@ func (r *Reader) Accesses(dst []txn.Access) []txn.Access {
 	return dst
 }
 
-// Ranges reads what AppendRanges wrote. They are valid.
+// Ranges decodes the output of AppendRanges. It accepts only valid ranges.
 func (r *Reader) Ranges() []txn.Range {
 	n := r.Count(MinRange)
 	if n == 0 {
@@ -493,7 +499,7 @@ func (r *Reader) Ranges() []txn.Range {
 	return ranges
 }
 
-// Range reads what AppendRange wrote. It is valid.
+// Range decodes the output of AppendRange. It accepts only a valid range.
 func (r *Reader) Range() txn.Range {
 	head := r.Uint8()
 	g := txn.Range{From: txn.Key(r.String()), Reverse: head&rangeReverse != 0}
@@ -503,6 +509,7 @@ func (r *Reader) Range() txn.Range {
 	if head&rangeLimit != 0 {
 		g.Limit = int(r.UvarintMax(1<<31 - 1))
 	}
+	// A flag must agree with its part, or a range would have several encodings.
 	if r.err == nil && (head&^(rangeTo|rangeReverse|rangeLimit) != 0 || g.Point() != (head&rangeTo == 0) ||
 		(g.Limit > 0) != (head&rangeLimit != 0) || !g.Valid()) {
 		r.fail(fmt.Errorf("%v is not a valid range", &g))
@@ -513,7 +520,7 @@ func (r *Reader) Range() txn.Range {
 	return g
 }
 
-// Rows reads what AppendRows wrote. Their keys are valid.
+// Rows decodes the output of AppendRows. It accepts only valid keys.
 func (r *Reader) Rows() []txn.Row {
 	n := r.Count(2)
 	if n == 0 {
@@ -526,7 +533,7 @@ func (r *Reader) Rows() []txn.Row {
 	return rows
 }
 
-// Writes reads what AppendWrites wrote.
+// Writes decodes the output of AppendWrites.
 func (r *Reader) Writes() []txn.WriteEntry {
 	n := r.Count(3)
 	if n == 0 {
@@ -545,7 +552,7 @@ func (r *Reader) Writes() []txn.WriteEntry {
 	return writes
 }
 
-// Key reads the key of a row, which AppendString wrote.
+// Key decodes the key of a row, as encoded by AppendString. It accepts only a valid key.
 func (r *Reader) Key() txn.Key {
 	k := txn.Key(r.String())
 	if r.err == nil && !k.Valid() {
@@ -554,7 +561,7 @@ func (r *Reader) Key() txn.Key {
 	return k
 }
 
-// Outcome reads what AppendOutcome wrote into o.
+// Outcome decodes the output of AppendOutcome into o.
 func (r *Reader) Outcome(o *txn.Outcome) {
 	o.ID = r.ID()
 	head := r.Uint8()

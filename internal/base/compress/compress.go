@@ -1,5 +1,5 @@
-// Package compress compresses text to fit into a ConfigMap, which holds 1 MiB, and bounds the size of text that is read
-// from a ConfigMap.
+// Package compress compresses text to fit into a ConfigMap, which is limited to 1 MiB, and bounds the size of text that
+// is read from a ConfigMap.
 package compress
 
 import (
@@ -18,7 +18,7 @@ const MaxUnpacked = 32 << 20
 // API server limits all values together to 1 MiB.
 const MaxPacked = 1_000_000
 
-// Text gzips a text; it fails where Unpack would.
+// Text compresses a text with gzip. It returns an error if the text is too long for Unpack.
 func Text(text []byte) ([]byte, error) {
 	if len(text) > MaxUnpacked {
 		return nil, fmt.Errorf("%d bytes are more than the %d MiB that are read back", len(text), MaxUnpacked>>20)
@@ -37,31 +37,33 @@ func Text(text []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Unpack returns what Text was given. It fails, and cuts nothing off, when that is longer than MaxUnpacked.
+// Unpack returns the text that was passed to Text. If the text is longer than MaxUnpacked, it returns an error instead
+// of a part of the text.
 func Unpack(b []byte) ([]byte, error) {
 	n, err := UnpackTo(io.Discard, b)
 	if err != nil {
 		return nil, err
 	}
-	text := bytes.NewBuffer(make([]byte, 0, n)) // a buffer that grows would take several times as much
+	text := bytes.NewBuffer(make([]byte, 0, n)) // a growing buffer would take several times as much memory
 	_, err = UnpackTo(text, b)
 	return text.Bytes(), err
 }
 
-// UnpackTo writes what Text was given to w, piece by piece, and returns its length in bytes. It fails when that is more
-// than MaxUnpacked.
+// UnpackTo writes the text that was passed to Text to w, in pieces, and returns its length in bytes. It returns an
+// error if the text is longer than MaxUnpacked.
 func UnpackTo(w io.Writer, b []byte) (n int64, err error) {
 	z, err := gzip.NewReader(bytes.NewReader(b))
 	if err != nil {
 		return 0, err
 	}
+	// One more byte than allowed shows that the text is too long.
 	if n, err = io.Copy(w, io.LimitReader(z, MaxUnpacked+1)); err == nil && n > MaxUnpacked {
 		err = fmt.Errorf("unpacked, it has more than the %d MiB that are read", MaxUnpacked>>20)
 	}
 	return n, err
 }
 
-// JSON is Text of a value's JSON.
+// JSON compresses a value's JSON with Text.
 func JSON(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -70,7 +72,7 @@ func JSON(v any) ([]byte, error) {
 	return Text(text)
 }
 
-// UnpackJSON reads what JSON was given into v.
+// UnpackJSON decodes the output of JSON into v.
 func UnpackJSON(b []byte, v any) error {
 	text, err := Unpack(b)
 	if err != nil {

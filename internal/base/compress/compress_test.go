@@ -10,7 +10,7 @@ import (
 // TestUnpackingIsBounded checks that a crafted ConfigMap cannot make a reader read without limit, and that text is
 // never truncated.
 func TestUnpackingIsBounded(t *testing.T) {
-	zeros := func(n int) []byte { // some 1,000 times smaller packed
+	zeros := func(n int) []byte { // about 1,000 times smaller when packed
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
 		if _, err := z.Write(make([]byte, n)); err != nil {

@@ -1,6 +1,6 @@
 // Package coverage marks the rare and interesting places of protocols, such as a slow path or an election. The explorer
-// reports which of them its scenarios have reached. A test that never elects a second leader says nothing about
-// elections, and passes.
+// reports which of them its scenarios have reached: a test that never elects a second leader passes, but says nothing
+// about elections.
 //
 // A replica hits a mark of its package through its environment:
 //
@@ -20,19 +20,19 @@ import (
 	"strings"
 )
 
-// Mark is a mark.
+// Mark is a coverage mark.
 type Mark struct {
-	// Name is the component and the event that happened there, such as "janus.slow-path".
+	// Name is the component and the event, such as "janus.slow-path".
 	Name string
 	// Doc describes the event in a line.
 	Doc string
-	// Replaced marks are hit only in scenarios in which lost nodes are replaced.
+	// Replaced is set for marks that are hit only in scenarios in which lost nodes are replaced.
 	Replaced bool
 
 	number int
 }
 
-// Part is the first half of the name: an engine, or a building block.
+// Part returns the first half of the name: an engine or a building block.
 func (p *Mark) Part() string { return p.Name[:strings.IndexByte(p.Name, '.')] }
 
 var (
@@ -40,8 +40,7 @@ var (
 	wellNamed = regexp.MustCompile(`^[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*$`)
 )
 
-// New registers a mark. It is called where a package's variables are made, and panics when the name is taken or is
-// none.
+// New registers a mark. It must be called during package initialization. It panics if the name is taken or malformed.
 func New(name, doc string) *Mark {
 	if !wellNamed.MatchString(name) || doc == "" || strings.ContainsAny(doc, "\n|") {
 		panic(fmt.Sprintf("coverage: %q (%q) should be named like janus.slow-path and described in a line without a bar", name, doc))
@@ -61,25 +60,26 @@ func NewReplaced(name, doc string) *Mark {
 	return p
 }
 
-// All returns the marks of all packages of the program, by name.
+// All returns the marks of all packages of the program, sorted by name.
 func All() []*Mark {
 	all := slices.Clone(registry)
 	slices.SortFunc(all, func(a, b *Mark) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Hits counts how often marks were hit. The zero value is ready to use; it is for a single goroutine.
+// Hits counts the hits of marks. The zero value is ready to use. It is not safe for concurrent use.
 type Hits struct{ counts []int64 }
 
 // Hit counts a hit of p.
 func (h *Hits) Hit(p *Mark) {
 	if h.counts == nil {
+		// All marks are registered by now: registration happens during initialization.
 		h.counts = make([]int64, len(registry))
 	}
 	h.counts[p.number]++
 }
 
-// Of returns how often a mark was hit.
+// Of returns the number of hits of a mark.
 func (h *Hits) Of(p *Mark) int64 {
 	if h.counts == nil {
 		return 0

@@ -40,7 +40,7 @@ func TestHits(t *testing.T) {
 	}
 }
 
-// Every mark of the source is named after its package and marked somewhere in it, and nothing else is marked.
+// Every mark in the source is named after its package and hit somewhere in it, and nothing else is hit.
 func TestMarksAreMarked(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^(?:var)?\s+(\w+)\s+= coverage\.New(?:Replaced)?\("([a-z]+)\.[a-z0-9-]+", "[A-Z][^"]*[^".]"\)$`)
 	marked := regexp.MustCompile(`\.Mark\((\w+)\)`)

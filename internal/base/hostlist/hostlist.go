@@ -1,6 +1,6 @@
 // Package hostlist formats lists of numbered host names in the short form that Slurm calls a host list expression. For
 // example, db-eu-[0-44].db-eu:7000 stands for 45 names. The length of a database's node list then depends on the number
-// of regions, so the list fits into a ConfigMap for any number of nodes.
+// of regions instead of nodes, so it always fits into a ConfigMap.
 package hostlist
 
 import (
@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// Most is the maximum number of items of an unfolded list. Without a limit, a crafted expression could exhaust the
-// reader's memory. No database has more nodes.
+// Most is the maximum number of items of an unfolded list. No database has more nodes. Without a limit, a crafted
+// expression could exhaust the reader's memory.
 const Most = 1 << 14
 
-// expression is a name with a range in place of a number. An address of IPv6 has brackets, but no dash.
+// expression matches a name with a range in place of a number. IPv6 addresses have brackets, but no dash.
 var expression = regexp.MustCompile(`^(.*)\[(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})\](.*)$`)
 
-// Fold joins adjacent items if their names count up in steps of 1 and the items are equal otherwise. names returns the
-// fields of an item that hold names; an empty field stays empty. Names must not be expressions themselves.
+// Fold joins adjacent items whose names count up in steps of 1 and that are equal otherwise. names returns the fields
+// of an item that contain names; an empty field stays empty. Names must not be expressions themselves.
 func Fold[T comparable](items []T, names func(*T) []*string) []T {
 	var out []T
-	var rest T     // of the last of out, without its names
-	var runs []run // of its names
+	var rest T     // the last item of out without its names
+	var runs []run // the names of the last item of out
 	var here []string
 	write := func() {
 		if len(out) > 0 {
@@ -52,7 +52,7 @@ func Fold[T comparable](items []T, names func(*T) []*string) []T {
 	return out
 }
 
-// Unfold writes out what Fold has joined. The error names the expression that is wrong.
+// Unfold expands the expressions that Fold has produced. The error contains the invalid expression.
 func Unfold[T comparable](items []T, names func(*T) []*string) ([]T, error) {
 	var out []T
 	for _, item := range items {
@@ -64,6 +64,7 @@ func Unfold[T comparable](items []T, names func(*T) []*string) ([]T, error) {
 				return nil, err
 			}
 			if r.ranged() {
+				// The names of an item count up together, so their ranges must have the same length.
 				if count > 1 && r.count() != count {
 					return nil, fmt.Errorf("%q stands for %d names, and another name beside it for %d: they must be as many", name, r.count(), count)
 				}
@@ -71,6 +72,7 @@ func Unfold[T comparable](items []T, names func(*T) []*string) ([]T, error) {
 			}
 			runs = append(runs, r)
 		}
+		// Check before the loop allocates the names.
 		if len(out)+count > Most {
 			return nil, fmt.Errorf("%d names are more than %d", len(out)+count, Most)
 		}
@@ -84,15 +86,15 @@ func Unfold[T comparable](items []T, names func(*T) []*string) ([]T, error) {
 	return out, nil
 }
 
-// Names is a list of names, which is JSON in its short form.
+// Names is a list of names that is folded in JSON.
 type Names []string
 
 func itself(name *string) []*string { return []*string{name} }
 
-// MarshalJSON folds.
+// MarshalJSON implements json.Marshaler: it folds the list.
 func (n Names) MarshalJSON() ([]byte, error) { return json.Marshal(Fold([]string(n), itself)) }
 
-// UnmarshalJSON unfolds.
+// UnmarshalJSON implements json.Unmarshaler: it unfolds the list.
 func (n *Names) UnmarshalJSON(b []byte) error {
 	var folded []string
 	if err := json.Unmarshal(b, &folded); err != nil {
@@ -103,9 +105,9 @@ func (n *Names) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// run is a name, or names that count up.
+// run is a name, or a range of names that count up.
 type run struct {
-	// single is a name that is no range, yet.
+	// single is the name if the run is not a range.
 	single         string
 	prefix, suffix string
 	first, last    int
@@ -138,7 +140,7 @@ func (r *run) next(name string) (run, bool) {
 		n, rest, ok := number(middle)
 		return longer, begins && ok && n == longer.last && rest == r.suffix
 	}
-	// The number begins where the names differ, or some digits before.
+	// The number starts where the names differ, or some digits earlier.
 	at := 0
 	for at < len(r.single) && at < len(name) && r.single[at] == name[at] {
 		at++
@@ -151,6 +153,7 @@ func (r *run) next(name string) (run, bool) {
 		return run{}, false
 	}
 	longer := run{prefix: name[:at], suffix: suffix, first: first, last: first + 1}
+	// The names may differ in more than a number that counts up by 1.
 	return longer, longer.name(1) == name
 }
 
@@ -162,6 +165,7 @@ func number(text string) (n int, rest string, ok bool) {
 	for end < len(text) && isDigit(text[end]) {
 		end++
 	}
+	// Leading zeros would not survive unfolding, and 9 digits fit into an int on every platform.
 	if end == 0 || end > 9 || end > 1 && text[0] == '0' {
 		return 0, "", false
 	}
@@ -185,7 +189,7 @@ func parse(name string) (run, error) {
 	return run{prefix: m[1], suffix: m[4], first: first, last: last}, nil
 }
 
-// extend extends every run by its name, or none of them. An empty name has no successor.
+// extend extends every run by its name, or none of them. An empty run is extended only by an empty name.
 func extend(runs []run, names []string) bool {
 	var few [2]run
 	longer := append(few[:0], runs...)

@@ -1,17 +1,17 @@
 // Package invariant lets replicas check themselves during exploration. A defect is then reported where and when it
-// happens, and not later as a history that is hard to explain.
+// happens, instead of later as a history that is hard to explain.
 //
-// An assumption of a replica's code is an invariant, registered like a coverage mark:
+// An assumption of a replica's code is an invariant, which is registered like a coverage mark:
 //
 //	var oneLeader = invariant.New("consensus.one-leader", "a term has one leader")
 //
-// A replica that can be checked is a protocol.Checked. A driver that checks, the simulator of an exploration, asks it
-// after every step:
+// A replica with invariants implements protocol.Checked. A driver that checks them, such as the explorer's simulator,
+// calls it after every step:
 //
 //	func (g *Group) Check(c *invariant.Checker) { c.Agree(oneLeader, g.term, g.leader) }
 //
-// The checker remembers earlier values and values of other replicas. A replica checks nothing by itself. In a node's
-// process and in measured simulations no driver asks it, so the invariants cost nothing.
+// The checker remembers earlier values and the values of other replicas. A replica checks nothing by itself. In a
+// node's process and in measured simulations, invariants cost nothing, because no driver calls Check.
 package invariant
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Invariant is something that always holds.
+// Invariant is a property that always holds.
 type Invariant struct {
 	// Name is the component and the property, such as "consensus.one-leader". Doc describes it in a line.
 	Name, Doc string
@@ -36,8 +36,8 @@ var (
 	wellNamed = regexp.MustCompile(`^[a-z]+\.[a-z0-9]+(-[a-z0-9]+)*$`)
 )
 
-// New registers an invariant. It is called where a package's variables are made, and panics when the name is taken or
-// is none.
+// New registers an invariant. It must be called during package initialization. It panics if the name is taken or
+// malformed.
 func New(name, doc string) *Invariant {
 	if !wellNamed.MatchString(name) || doc == "" || strings.ContainsAny(doc, "\n|") {
 		panic(fmt.Sprintf("invariant: %q (%q) should be named like consensus.one-leader and described in a line without a bar", name, doc))
@@ -50,14 +50,14 @@ func New(name, doc string) *Invariant {
 	return i
 }
 
-// All returns the invariants of all packages of the program, by name.
+// All returns the invariants of all packages of the program, sorted by name.
 func All() []*Invariant {
 	all := slices.Clone(registry)
 	slices.SortFunc(all, func(a, b *Invariant) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Broken describes an invariant that does not hold.
+// Broken describes a violation of an invariant.
 type Broken struct {
 	*Invariant
 	// Engine and Node identify the replica, and At is the virtual time.
@@ -72,7 +72,7 @@ func (b *Broken) String() string {
 	return fmt.Sprintf("%s of %s at %v breaks %s (%s): %s", b.Node, b.Engine, b.At, b.Name, b.Doc, b.Values)
 }
 
-// Checker remembers the values that replicas have reported. It is for a single goroutine.
+// Checker remembers the values that replicas have reported. It is not safe for concurrent use.
 type Checker struct {
 	topology *geo.Topology
 	engine   string
@@ -83,7 +83,7 @@ type Checker struct {
 	broken   *Broken
 }
 
-// subject is what an invariant is about: a term of a group, an entry of a log.
+// subject is the subject of an invariant, such as a term of a group or an entry of a log.
 type subject struct {
 	i   *Invariant
 	key any
@@ -98,7 +98,7 @@ type place struct {
 type fact struct {
 	value  any
 	node   geo.NodeID
-	shared bool // by another node, too
+	shared bool // another node has reported the same value
 }
 
 // NewChecker returns a Checker without any facts.
@@ -106,14 +106,14 @@ func NewChecker(engine string, t *geo.Topology) *Checker {
 	return &Checker{topology: t, engine: engine, grown: map[place]uint64{}, facts: map[subject]fact{}}
 }
 
-// At says which node is asked from now on, and when.
+// At sets the node and the time of the following checks.
 func (c *Checker) At(n geo.NodeID, at time.Duration) { c.node, c.at = n, at }
 
-// Broken returns the first invariant that did not hold; nil if all did.
+// Broken returns the first violation, or nil if there is none.
 func (c *Checker) Broken() *Broken { return c.broken }
 
 // Forget drops the facts that only node n has reported. The node restarts, and may have lost state that it had not sent
-// to another node.
+// to other nodes.
 func (c *Checker) Forget(n geo.NodeID) {
 	for p := range c.grown {
 		if p.node == n {
@@ -127,14 +127,15 @@ func (c *Checker) Forget(n geo.NodeID) {
 	}
 }
 
-// That says that an invariant holds now, or with which values it does not.
+// That checks that an invariant holds. If not, format and values describe the violation.
 func (c *Checker) That(i *Invariant, holds bool, format string, values ...any) {
+	// Only the first violation counts; later ones usually follow from it.
 	if !holds && c.broken == nil {
 		c.broken = &Broken{Invariant: i, Engine: c.engine, Node: c.topology.NodeName(c.node), At: c.at, Values: fmt.Sprintf(format, values...)}
 	}
 }
 
-// Grows says that the value of a subject, on this node, is never less than before. Keys are comparable.
+// Grows checks that the value of a subject on this node has not decreased. Keys must be comparable.
 func (c *Checker) Grows(i *Invariant, key any, value uint64) {
 	p := place{subject{i, key}, c.node}
 	before := c.grown[p]
@@ -142,7 +143,7 @@ func (c *Checker) Grows(i *Invariant, key any, value uint64) {
 	c.grown[p] = value
 }
 
-// Agree says that all nodes know the same value of a subject, at any time. Keys and values are comparable.
+// Agree checks that all nodes report the same value of a subject at all times. Keys and values must be comparable.
 func (c *Checker) Agree(i *Invariant, key, value any) {
 	s := subject{i, key}
 	f, known := c.facts[s]
@@ -152,6 +153,7 @@ func (c *Checker) Agree(i *Invariant, key, value any) {
 	case f.value != value:
 		c.That(i, false, "%v is %v here, and was %v on %s", key, value, f.value, c.topology.NodeName(f.node))
 		return
+	// Nothing changes: the reporter is known, or the fact already survives its loss.
 	case f.shared || f.node == c.node:
 		return
 	default:
@@ -160,7 +162,7 @@ func (c *Checker) Agree(i *Invariant, key, value any) {
 	c.facts[s] = f
 }
 
-// Hash combines several values into a single value for Agree.
+// Hash combines several values into one for Agree.
 func Hash[T ~uint64](values ...T) uint64 {
 	h := uint64(14695981039346656037)
 	for _, v := range values {

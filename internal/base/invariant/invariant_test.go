@@ -48,7 +48,7 @@ func TestNodesDisagree(t *testing.T) {
 	}
 }
 
-// TestForget checks that facts that only a single node reported are dropped when its log is lost. Facts that other
+// TestForget checks that facts that only a single node reported are dropped when it loses its log. Facts that other
 // nodes confirmed stay.
 func TestForget(t *testing.T) {
 	c := checker()

@@ -7,16 +7,16 @@
 // Then any instant is acceptable that the level does not exclude. Crooks et al. define levels in this way. They find
 // that many levels with different definitions are the same to clients.
 //
-// A level says two things, and each is a chain from weak to strong.
+// A level combines two properties. The values of each form a chain from weak to strong.
 //
 // The state that a transaction works on:
 //
-//   - read committed: versions that are committed and final, and information flows in no circle. Adya's PL-2.
+//   - read committed: versions that are committed and final, and information flows in no cycle. This is Adya's PL-2.
 //   - snapshot: a transaction reads from a single state that committed transactions produced, taken before it commits.
 //     It commits only if no other transaction has meanwhile overwritten the rows that it overwrites (Berenson et al.,
-//     section 4.2; the first committer wins). This is Adya's PL-SI with the order of starts left open. It is also what
-//     Elnikety et al. call generalized snapshot isolation, without real time, and Crooks' Adya SI.
-//   - serial: a transaction reads the very state that it commits on. Adya's PL-3.
+//     section 4.2; the first committer wins). This is Adya's PL-SI with the order of starts left open. It is also
+//     generalized snapshot isolation without real time (Elnikety et al.), and Crooks' Adya SI.
+//   - serial: a transaction reads the very state that it commits on. This is Adya's PL-3.
 //
 // Each implies the previous level. A serial execution is also an execution with snapshots: a transaction starts when
 // its predecessor has committed. Snapshots satisfy PL-2: any version that a transaction reads or overwrites was
@@ -26,31 +26,32 @@
 // see that start, and a late enough start explains their observations. Berenson et al. call snapshot isolation
 // incomparable with repeatable read, which is not a level here.
 //
-// The order in time that a level respects, where a transaction is sent after another was answered:
+// The order in time that a level respects, for a transaction that is sent after another was answered:
 //
 //   - none.
-//   - session: of the same client. A later transaction sees the state that the earlier transaction left, or a later
-//     state: the client sees its own writes, and never goes back. These levels are strong session snapshot isolation
-//     (Daudjee and Salem 2006) and strong session serializability (Daudjee and Salem 2004). Cerone and Gotsman's
-//     snapshot isolation always has the session order; Elnikety et al. call strong session snapshot isolation
-//     prefix-consistent.
-//   - real time: of any clients. Strong snapshot isolation (Daudjee and Salem 2006), which is conventional snapshot
-//     isolation seen from outside, and strict serializability (Papadimitriou 1979; Herlihy and Wing 1990).
+//   - session: for transactions of the same client. A later transaction sees the state that the earlier transaction
+//     left, or a later state: the client sees its own writes, and never goes back. These levels are strong session
+//     snapshot isolation (Daudjee and Salem 2006) and strong session serializability (Daudjee and Salem 2004). Cerone
+//     and Gotsman's snapshot isolation always has the session order; Elnikety et al. call strong session snapshot
+//     isolation prefix-consistent.
+//   - real time: for transactions of any clients. These levels are strong snapshot isolation (Daudjee and Salem 2006),
+//     which is conventional snapshot isolation seen from outside, and strict serializability (Papadimitriou 1979;
+//     Herlihy and Wing 1990).
 //
-// Each implies the previous order, since a client has its answer before it sends again. With snapshots, an order in
-// time means that the later transaction takes its snapshot after the earlier transaction has committed. With serial
+// Each implies the previous order, because a client receives its answer before it sends again. With snapshots, an order
+// in time means that the later transaction takes its snapshot after the earlier transaction has committed. With serial
 // transactions, it means that the later transaction has a later position.
 //
-// So a level implies another exactly when it is at least as strong in both. That is a partial order:
+// So a level implies another exactly if it is at least as strong in both properties. This is a partial order:
 //
 //	StrictSerializable ------> SessionSerializable ------> Serializable
 //	        |                          |                        |
 //	        v                          v                        v
 //	StrongSnapshotIsolation -> SessionSnapshotIsolation -> SnapshotIsolation -> ReadCommitted
 //
-// Levels that it leaves unordered are: StrongSnapshotIsolation allows write skew, which Serializable and
-// SessionSerializable rule out, and these allow stale reads, which it rules out; the same goes for
-// SessionSnapshotIsolation and Serializable.
+// Some levels are incomparable. StrongSnapshotIsolation allows write skew, which Serializable and SessionSerializable
+// exclude; these allow stale reads, which it excludes. SessionSnapshotIsolation and Serializable are incomparable for
+// the same reasons.
 //
 // Sources: H. Berenson et al., A Critique of ANSI SQL Isolation Levels, SIGMOD 1995; A. Adya, Weak Consistency, MIT
 // 1999; S. Elnikety, F. Pedone and W. Zwaenepoel, Database Replication Using Generalized Snapshot Isolation, SRDS
@@ -64,7 +65,7 @@ import (
 	"strings"
 )
 
-// Level is a promise about all histories of a database. The zero value is none.
+// Level is a guarantee for all histories of a database. The zero value is no level.
 type Level uint8
 
 // The levels. A larger number does not mean a stronger level: see Implies.
@@ -75,30 +76,30 @@ const (
 	// SnapshotIsolation: each transaction reads from a snapshot. Of concurrent transactions that write the same row, only
 	// the first committer succeeds. Snapshots may be old, but all of them are states of the same database.
 	SnapshotIsolation
-	// SessionSnapshotIsolation is snapshot isolation in which a snapshot includes everything that the same client has seen
-	// and done before.
+	// SessionSnapshotIsolation is snapshot isolation in which a snapshot includes everything that the same client has
+	// read and written before.
 	SessionSnapshotIsolation
-	// StrongSnapshotIsolation is snapshot isolation in which a snapshot includes every transaction that was answered to
-	// any client before.
+	// StrongSnapshotIsolation is snapshot isolation in which a snapshot includes every transaction that was answered
+	// before, to any client.
 	StrongSnapshotIsolation
-	// Serializable is PL-3: there is an order of all committed transactions in which each sees the state that its
-	// predecessors left.
+	// Serializable is PL-3: all committed transactions have an order in which each sees the state that its predecessors
+	// left.
 	Serializable
-	// SessionSerializable adds that the order agrees with the order of each client's transactions.
+	// SessionSerializable is Serializable with an order that agrees with the order of each client's transactions.
 	SessionSerializable
-	// StrictSerializable adds that the order agrees with real time. A transaction that was answered before another was
-	// sent precedes it, in whichever regions their clients are.
+	// StrictSerializable is Serializable with an order that agrees with real time. A transaction that was answered before
+	// another was sent precedes it, in whichever regions their clients are.
 	StrictSerializable
 )
 
-// The state that a transaction works on.
+// Values of the state that a transaction works on.
 const (
 	committed = iota
 	snapshot
 	serial
 )
 
-// Which order in time it agrees with.
+// Values of the order in time.
 const (
 	none = iota
 	session
@@ -140,7 +141,7 @@ func (l Level) String() string {
 	return levels[l].name
 }
 
-// Parse returns the level with a name, as String writes it.
+// Parse returns the level with a name, in the form of String.
 func Parse(name string) (Level, error) {
 	for _, l := range Levels() {
 		if levels[l].name == name {

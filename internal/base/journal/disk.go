@@ -11,15 +11,15 @@ import (
 // Disk stores journals. Tests use a disk that can fail: package journaltest.
 type Disk interface {
 	// Open opens a file for reading and writing. It creates the file and its folder if necessary. When it returns, the
-	// names in the folder are on the disk as they are in the kernel's memory, including the file's name.
+	// names in the folder, including the file's, are durable.
 	Open(path string) (File, error)
-	// OpenExisting opens a file for reading and writing. It fails with fs.ErrNotExist where there is none, makes nothing,
-	// and says nothing about names on the disk.
+	// OpenExisting opens a file for reading and writing. If there is no such file, it returns fs.ErrNotExist and creates
+	// nothing. It does not make names durable.
 	OpenExisting(path string) (File, error)
-	// List returns the names of the files in a folder, in order, without folders; none where there is no folder.
+	// List returns the names of the files in a folder, sorted, without subfolders. A missing folder has no files.
 	List(folder string) ([]string, error)
-	// Remove deletes a file; its name is gone from the disk when Remove returns nil. It is no error if the file does not
-	// exist. After an error the name may exist or not, and a name that is gone may reappear after a machine crash.
+	// Remove deletes a file; when it returns nil, the removal is durable. It is no error if the file does not exist.
+	// After an error the name may exist or not, and a name that is gone may reappear after a machine crash.
 	Remove(path string) error
 }
 
@@ -28,14 +28,15 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// Size is in bytes.
+	// Size returns the size of the file in bytes.
 	Size() (int64, error)
-	// Truncate cuts the file off.
+	// Truncate cuts the file to size bytes.
 	Truncate(size int64) error
 	// Sync returns when all written data is on the disk. After an error the contents of the disk are unknown. A later
 	// successful call does not change that: the kernel treats data that it failed to write as written.
 	Sync() error
-	// Lock keeps other processes from opening the journal until this process closes it or exits. It fails with ErrLocked.
+	// Lock prevents other processes from opening the journal until this process closes it or exits. It returns ErrLocked
+	// if another process has the lock.
 	Lock() error
 }
 
@@ -83,8 +84,8 @@ func (OS) List(folder string) ([]string, error) {
 	return names, err
 }
 
-// Remove implements Disk. A name that is gone already may be so in the kernel's memory alone: its folder is synced all
-// the same.
+// Remove implements Disk. It syncs the folder even if the name does not exist, because an earlier removal may not be
+// durable yet.
 func (OS) Remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -57,7 +57,7 @@ func contents(j *journal.Journal) (out []string, err error) {
 	return out, err
 }
 
-// upTo are the records of the first syncs.
+// upTo returns the records of the first synced syncs.
 func upTo(synced int) (all []string) {
 	for _, records := range script[:synced] {
 		all = append(all, records...)
@@ -75,7 +75,7 @@ func reopen(d *journaltest.Disk) ([]string, error) {
 	return contents(j)
 }
 
-// legal fails unless the found records are a prefix of the written records that includes all promised records.
+// legal fails unless the records found are a prefix of the written records that includes all promised records.
 func legal(t *testing.T, what string, found []string, promised int) {
 	t.Helper()
 	if all := upTo(len(script)); len(found) > len(all) || !slices.Equal(found, all[:len(found)]) {
@@ -85,7 +85,7 @@ func legal(t *testing.T, what string, found []string, promised int) {
 	}
 }
 
-// refused fails unless the error says which file, where, what and what to do.
+// refused fails unless the error names the file, the offset, the problem and the remedy.
 func refused(t *testing.T, what string, err error) {
 	t.Helper()
 	var e *journal.Error
@@ -96,8 +96,8 @@ func refused(t *testing.T, what string, err error) {
 	}
 }
 
-// written is a disk with the whole script on it, and the mark and the size of the journal after each sync, from none
-// on.
+// written returns a disk with the whole script on it, and the mark and the size of the journal after each sync,
+// starting with none.
 func written(t *testing.T) (d *journaltest.Disk, marks [][]byte, sizes []int) {
 	t.Helper()
 	d = &journaltest.Disk{}
@@ -122,8 +122,8 @@ func written(t *testing.T) (d *journaltest.Disk, marks [][]byte, sizes []int) {
 	return d, marks, sizes
 }
 
-// damages calls each for all ways to damage b: a flipped bit, a file that is cut short, and zeros up to the end. from
-// is the first byte that differs.
+// damages calls each for all ways to damage b: a flipped bit, a truncated file, and zeros up to the end. from is the
+// first byte that differs.
 func damages(b []byte, each func(what string, from int, damaged []byte)) {
 	for i := range b {
 		for bit := range 8 {
@@ -140,7 +140,7 @@ func damages(b []byte, each func(what string, from int, damaged []byte)) {
 	}
 }
 
-// A journal that is damaged anywhere after its process has ended is refused: every record was promised.
+// After a process crash, a journal that is damaged anywhere is refused, because every record was promised.
 func TestEveryByteOfAPromisedJournal(t *testing.T) {
 	good, marks, _ := written(t)
 	last := marks[len(marks)-1]
@@ -205,7 +205,7 @@ func TestEveryByteBehindAnOldMark(t *testing.T) {
 				return
 			}
 			legal(t, what, found, old)
-			// A file that is cut between two writes shows no trace of the later writes; only the mark does.
+			// A file truncated between two writes has no trace of the later writes; only the mark has.
 			if from < lastWrite && len(damaged) > lastWrite && !bytes.Equal(damaged[lastWrite:], make([]byte, len(damaged)-lastWrite)) {
 				t.Errorf("%s: went on with %q, although a later write is there", what, found)
 			}
@@ -224,7 +224,7 @@ func TestEveryByteBehindAnOldMark(t *testing.T) {
 // errGone is the error of all operations after a machine crash.
 var errGone = errors.New("the machine is gone")
 
-// endsAt crashes the machine at its n-th operation. A write is then in the kernel's memory up to some sector.
+// endsAt crashes the machine at its n-th operation. If that is a write, the kernel's memory has it up to some sector.
 func endsAt(n int) func(journaltest.Op) (int, error) {
 	return func(op journaltest.Op) (int, error) {
 		if n--; n <= 0 {
@@ -250,7 +250,7 @@ func TestMachineEnds(t *testing.T) {
 			}
 			worlds++
 			d.Crash(keep, r)
-			// The next machine ends, too, while it opens the journal or a little later.
+			// The next machine crashes, too, while it opens the journal or a little later.
 			d.Fail = endsAt(1 + r.IntN(25))
 			again, err := play(d)
 			if err != nil && !errors.Is(err, errGone) {
@@ -269,7 +269,7 @@ func TestMachineEnds(t *testing.T) {
 }
 
 // TestFailingSync checks that a failed sync is never repeated. The next process rewrites the records that it finds in
-// the kernel's memory. So if a record was reported to anyone, it survives the next machine crash.
+// the kernel's memory. So a record that was reported to anyone survives the next machine crash.
 func TestFailingSync(t *testing.T) {
 	for n := 1; n <= len(script)+2; n++ {
 		d := &journaltest.Disk{Fail: journaltest.Nth(journaltest.Sync, file, n, 0, syscall.EIO)}
@@ -349,7 +349,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// short is a disk that writes less than it says.
+// short is a disk that writes less than it reports.
 type short struct{ journal.Disk }
 
 type shortFile struct{ journal.File }
@@ -375,8 +375,8 @@ func TestShortWrite(t *testing.T) {
 	}
 }
 
-// TestReadErrors checks that a read error while the journal is opened or read refuses the journal. Once the disk is
-// readable again, the records are unchanged.
+// TestReadErrors checks that a journal is refused if a read fails while it is opened or read. Once the disk is readable
+// again, the records are unchanged.
 func TestReadErrors(t *testing.T) {
 	good, marks, _ := written(t)
 	for n := 1; ; n++ {
@@ -402,7 +402,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// A disk that gives other bytes when it is asked again does not make a replay end early.
+// A disk that returns different bytes on a second read does not make a replay end early.
 func TestBytesChangeAfterOpening(t *testing.T) {
 	good, marks, _ := written(t)
 	d := &journaltest.Disk{}
@@ -456,7 +456,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// A disk that writes to the wrong place, or not at all where it should, leaves records that are whole by themselves.
+// A disk that writes to the wrong place, or loses a write, leaves records that are complete in themselves.
 func TestMisplacedRecords(t *testing.T) {
 	d := &journaltest.Disk{}
 	j, err := journal.Open(d, "folder", "a.journal")

@@ -4,5 +4,5 @@ package journal
 
 import "os"
 
-// lock does nothing where there are no advisory locks.
+// lock does nothing on systems without advisory locks.
 func lock(*os.File) error { return nil }

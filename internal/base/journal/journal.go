@@ -1,18 +1,18 @@
-// Package journal keeps a file of records that outlives its process: a node's log of its inputs (the log sink of the
+// Package journal stores records in a file that outlives its process: a node's log of its inputs (the log sink of the
 // real-time driver).
 //
 // A record is promised once Sync has returned, because other nodes may then depend on it. After a crash, the end of the
-// file may hold part of a write that was never promised; opening the journal cuts it off. A journal in which a promised
-// record is missing or altered is refused with an *Error. A node that continued from such a journal would contradict
-// its earlier messages.
+// file may contain part of a write that was never promised; opening the journal cuts it off. A journal in which a
+// promised record is missing or altered is refused with an *Error. A node that continued from such a journal would
+// contradict its earlier messages.
 //
 // The journal must distinguish the two cases (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage,
-// FAST 2018). For this purpose every record has the start of the write that it belongs to: all earlier data was on the
-// disk when the write was made. In addition, a separate file, the mark, records the offset up to which Sync has
+// FAST 2018). For this purpose every record contains the start of the write that it belongs to: when a write is made,
+// all earlier data is on the disk. In addition, a separate file, the mark, contains the offset up to which Sync has
 // returned.
 //
-// The mark is not synced. It survives a process crash; after a machine crash its last seconds may be lost. Until the
-// next record is written, the last write of a crashed machine may therefore look like a write that was never promised.
+// The mark is not synced. It survives a process crash; after a machine crash its last seconds may be lost. So until the
+// next record is written, the last write before a machine crash may look like a write that was never promised.
 //
 // A Log is a journal that can be truncated: it continues in a new file. That file starts with the data that its owner
 // needs in place of the earlier records.
@@ -31,7 +31,7 @@ import (
 
 // A file is its magic followed by records. All numbers are little-endian. A record is: length of the payload, 4 bytes |
 // CRC-32C of the payload, 4 bytes | distance from the start of the record's write, 4 bytes | CRC-32C of the record's
-// offset (as 8 bytes) and of the fields before, 4 bytes | payload. The mark is: number of promised bytes of the
+// offset (as 8 bytes) and of the previous fields, 4 bytes | payload. The mark is: number of promised bytes of the
 // journal, 8 bytes | CRC-32C of these, 4 bytes.
 const (
 	magic       = "geobench journal 2\n"
@@ -40,24 +40,24 @@ const (
 	markSuffix  = ".synced"
 	// MaxRecord bounds a record's payload, in bytes.
 	MaxRecord = 1 << 30
-	// maxWrite bounds a write, in bytes.
+	// maxWrite bounds a write in bytes: distances in records have 4 bytes.
 	maxWrite = 1<<32 - 1
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrLocked says that another process has the journal open.
+// ErrLocked means that another process has the journal open.
 var ErrLocked = errors.New("another process has it open")
 
-// Error says that a journal cannot be used: where, why, and what helps.
+// Error describes why a journal cannot be used, where, and how a person can fix it.
 type Error struct {
-	// File is the path, Offset the place in it, in bytes.
+	// File is the path, and Offset the offset of the problem in bytes.
 	File   string
 	Offset int64
 	// What describes the problem. Err is the disk's error, if there is one.
 	What string
 	Err  error
-	// Cure is the remedy that a person can apply.
+	// Cure is the remedy, for people.
 	Cure string
 }
 
@@ -85,20 +85,20 @@ const (
 type Journal struct {
 	f, mark File
 	name    string
-	size    int64 // of the file, in bytes, with whole records only
+	size    int64 // size of the complete records with the magic, in bytes
 	records int64
 	pending []byte // not written yet
 	added   int64  // records in pending
 	failed  error  // error of Sync, after which the contents of the disk are unknown
 	marked  [markBytes]byte
-	// promised is the promised size in bytes where it is known to exceed the mark. found, if not nil, is called for every
-	// complete record when the journal is opened.
+	// promised is the promised size in bytes, if it is known to exceed the mark. found, if not nil, is called for every
+	// complete record while the journal is opened.
 	promised int64
 	found    func(payload []byte)
 }
 
-// Open opens the journal of that name in a folder, which it makes if need be, together with the journal. It fails with
-// ErrLocked while another process has it open, and with an *Error when it is damaged or cannot be read.
+// Open opens the journal with this name in a folder, and creates both if necessary. It returns ErrLocked while another
+// process has the journal open, and an *Error if it is damaged or unreadable.
 func Open(d Disk, folder, name string) (*Journal, error) {
 	path := filepath.Join(folder, name)
 	f, err := d.Open(path)
@@ -112,7 +112,7 @@ func Open(d Disk, folder, name string) (*Journal, error) {
 	return take(d, &Journal{f: f, name: path})
 }
 
-// take opens a journal with an open and locked file. It closes the file when it fails.
+// take opens a journal whose file is already open and locked. After an error the file is closed.
 func take(d Disk, j *Journal) (*Journal, error) {
 	if err := j.recover(d); err != nil {
 		_ = j.Close()
@@ -121,7 +121,7 @@ func take(d Disk, j *Journal) (*Journal, error) {
 	return j, nil
 }
 
-// named is an error that says of which journal it is.
+// named adds the journal's path to an error that does not have it.
 func named(path string, err error) error {
 	if known := (*Error)(nil); err == nil || errors.As(err, &known) {
 		return err
@@ -129,7 +129,7 @@ func named(path string, err error) error {
 	return fmt.Errorf("journal %s: %w", path, err)
 }
 
-// wrong is an error at a place of the journal.
+// wrong returns an Error about an offset of the journal.
 func (j *Journal) wrong(offset int64, what string, err error, cure string) *Error {
 	return &Error{File: j.name, Offset: offset, What: what, Err: err, Cure: cure}
 }
@@ -162,10 +162,11 @@ func (j *Journal) recover(d Disk) error {
 		j.records++
 		return nil
 	})
+	// A read error says nothing about the data, so it must not lead to a truncation.
 	if bad != nil && bad.Err != nil {
 		return bad
 	}
-	if marked == 0 && size > first { // the mark is on the disk before the first record is made
+	if marked == 0 && size > first { // settle syncs the mark before any record can be written
 		return &Error{File: j.name + markSuffix, What: "it is missing or empty, so nobody knows up to where the journal beside it was promised", Cure: cureLost}
 	}
 	if bad == nil && j.size < promised {
@@ -179,7 +180,7 @@ func (j *Journal) recover(d Disk) error {
 	return j.settle(size, max(promised, first))
 }
 
-// readMark returns up to where the journal was promised; 0 when there is no mark yet.
+// readMark returns the promised size in bytes, or 0 if there is no mark yet.
 func (j *Journal) readMark() (int64, error) {
 	size, err := j.mark.Size()
 	if err != nil || size == 0 {
@@ -189,7 +190,7 @@ func (j *Journal) readMark() (int64, error) {
 	if n, err := j.mark.ReadAt(j.marked[:], 0); n < markBytes && !errors.Is(err, io.EOF) {
 		return 0, &Error{File: name, What: "it cannot be read", Err: err, Cure: cureUnreadable}
 	}
-	if size == markBytes && j.marked == [markBytes]byte{} { // zeros, as a crash may leave them
+	if size == markBytes && j.marked == [markBytes]byte{} { // a crash may leave zeros
 		return 0, nil
 	}
 	promised := binary.LittleEndian.Uint64(j.marked[:])
@@ -205,8 +206,8 @@ func (j *Journal) writeMark(promised int64) error {
 	return write(j.mark, j.marked[:], 0)
 }
 
-// readMagic checks the first bytes, or writes them where they are missing: the journal is new, or its process died as
-// it made it.
+// readMagic checks the magic, or writes it if it is missing or incomplete: the journal is new, or its process crashed
+// while it created the file.
 func (j *Journal) readMagic(size, promised int64) error {
 	head := make([]byte, min(size, int64(len(magic))))
 	if n, err := j.f.ReadAt(head, 0); n < len(head) {
@@ -214,6 +215,7 @@ func (j *Journal) readMagic(size, promised int64) error {
 	}
 	whole := string(head) == magic[:len(head)]
 	switch {
+	// A journal with a mark had its magic on the disk, so an incomplete magic is damage.
 	case promised > 0 && (!whole || len(head) < len(magic)):
 		return j.wrong(0, fmt.Sprintf("the file does not begin as a journal does, and its node had been promised %d bytes", promised), nil, cureLost)
 	case !whole && strings.Trim(string(head), "\x00") != "": // a crash may leave zeros
@@ -221,12 +223,13 @@ func (j *Journal) readMagic(size, promised int64) error {
 	case promised > 0:
 		return nil
 	}
-	return write(j.f, []byte(magic), 0) // also where it is there: in the kernel's memory, perhaps
+	return write(j.f, []byte(magic), 0) // even if it is complete: it may be in the kernel's memory only
 }
 
-// judge decides whether the damaged end of the file may be cut off.
+// judge decides whether the damaged end of the file may be cut off. It returns nil if so, and otherwise the Error.
 func (j *Journal) judge(bad *Error, size, promised int64) error {
 	later := fmt.Sprintf("the journal was promised up to offset %d", promised)
+	// Beyond the mark, a later write proves that the damaged record had been synced before it.
 	if bad.Offset >= promised {
 		at := j.later(bad.Offset, size)
 		if at < 0 {
@@ -240,12 +243,13 @@ func (j *Journal) judge(bad *Error, size, promised int64) error {
 }
 
 // later returns the offset of a record that proves that the damaged record at offset was on the disk: its write started
-// after that record. It returns -1 if there is no such record.
+// after that offset. It returns -1 if there is no such record.
 func (j *Journal) later(offset, size int64) int64 {
 	step := min(1<<16, size-offset)
 	b := make([]byte, step+headerBytes)
 	for from := offset + 1; from < size; from += step {
 		n, _ := j.f.ReadAt(b, from)
+		// Test every offset, because the length of the damaged record is unknown. Parts overlap by a header.
 		for i := 0; i+headerBytes <= n && int64(i) < step; i++ {
 			at := from + int64(i)
 			if h, ok := decode(b[i:], at); ok && h.began > offset {
@@ -278,13 +282,14 @@ func (j *Journal) settle(size, promised int64) error {
 	if err := j.f.Sync(); err != nil {
 		return j.wrong(promised, "it cannot be synced", err, cureSync)
 	}
+	// Only now are the records durable, so that the mark may include them.
 	if err := j.writeMark(j.size); err != nil {
 		return err
 	}
 	return j.mark.Sync()
 }
 
-// write is f.WriteAt, held to its word.
+// write writes b at an offset; a short write is an error.
 func write(f File, b []byte, at int64) error {
 	n, err := f.WriteAt(b, at)
 	if err == nil && n < len(b) {
@@ -293,14 +298,14 @@ func write(f File, b []byte, at int64) error {
 	return err
 }
 
-// Records is the number of records that Sync has written or Open has found.
+// Records returns the number of records that Open has found or Sync has written.
 func (j *Journal) Records() int64 { return j.records }
 
-// Bytes is the size of the journal's file, in bytes.
+// Bytes returns the size of the journal's file in bytes.
 func (j *Journal) Bytes() int64 { return j.size }
 
-// Each calls f for every record, in order. The payload's memory is f's only until it returns. An error of f ends it,
-// with its place in the file. A record that is not what Open has found is an *Error.
+// Each calls f for every record, in order. f must not retain the payload. Each returns an error of f with its offset in
+// the file, and an *Error if a record differs from what Open has found.
 func (j *Journal) Each(f func(payload []byte) error) error {
 	var failed error
 	at := int64(len(magic))
@@ -327,7 +332,7 @@ func (j *Journal) Each(f func(payload []byte) error) error {
 type header struct {
 	length int64
 	sum    uint32 // of the payload
-	began  int64  // where the write began that the record is part of
+	began  int64  // start of the write that the record belongs to
 }
 
 func appendHeader(b, payload []byte, at, began int64) []byte {
@@ -338,15 +343,16 @@ func appendHeader(b, payload []byte, at, began int64) []byte {
 	return binary.LittleEndian.AppendUint32(b, placed(b[first:], at))
 }
 
-// placed is the checksum of a header at its place.
+// placed returns the checksum of a header at its offset.
 func placed(head []byte, at int64) uint32 {
 	var place [8]byte
 	binary.LittleEndian.PutUint64(place[:], uint64(at))
 	return crc32.Update(crc32.Checksum(place[:], castagnoli), castagnoli, head)
 }
 
-// decode reads the header at a place of the file.
+// decode decodes the header at an offset of the file. ok is false if it does not match its checksum.
 func decode(b []byte, at int64) (h header, ok bool) {
+	// The offset is part of the checksum, so a header that the disk wrote to the wrong place does not match.
 	if placed(b[:headerBytes-4], at) != binary.LittleEndian.Uint32(b[headerBytes-4:]) {
 		return h, false
 	}
@@ -355,8 +361,8 @@ func decode(b []byte, at int64) (h header, ok bool) {
 	return h, h.length > 0 && h.length <= MaxRecord && h.began >= int64(len(magic))
 }
 
-// read calls f for every complete record in the first size bytes. It returns the problem with the next record: an Error
-// without Err and Cure if the record is not as it was written.
+// read calls f for every complete record in the first size bytes. It returns the problem with the next record, or nil.
+// The Error has no Err and no Cure if the record is damaged.
 func (j *Journal) read(size int64, f func([]byte) error) *Error {
 	at := int64(len(magic))
 	r := bufio.NewReaderSize(io.NewSectionReader(j.f, at, size-at), int(min(1<<20, size-at)))
@@ -394,7 +400,7 @@ func (j *Journal) read(size int64, f func([]byte) error) *Error {
 	return nil
 }
 
-// Append adds a record, which must not be empty; Sync writes it. The payload stays the caller's.
+// Append adds a record, which must not be empty. Sync writes it. The caller may reuse the payload.
 func (j *Journal) Append(payload []byte) error {
 	if len(payload) == 0 || len(payload) > MaxRecord {
 		return fmt.Errorf("journal %s: a record of %d bytes is not between 1 and %d", j.name, len(payload), MaxRecord)
@@ -409,7 +415,7 @@ func (j *Journal) Append(payload []byte) error {
 }
 
 // Sync writes the appended records. It returns when they are on the disk and the mark is written. After an error the
-// contents of the disk are unknown. Every further Sync returns the same error, and the journal can only be closed and
+// contents of the disk are unknown: every further Sync returns the same error, and the journal can only be closed and
 // opened again.
 func (j *Journal) Sync() error {
 	if j.failed != nil || len(j.pending) == 0 {
@@ -426,6 +432,7 @@ func (j *Journal) sync() error {
 	if err := j.f.Sync(); err != nil {
 		return j.wrong(j.size, "it cannot be synced", err, cureSync)
 	}
+	// The mark follows the sync: it must never promise more than is on the disk.
 	if err := j.writeMark(j.size + int64(len(j.pending))); err != nil {
 		return &Error{File: j.name + markSuffix, What: "it cannot be written", Err: err, Cure: cureSync}
 	}
@@ -435,7 +442,7 @@ func (j *Journal) sync() error {
 	return nil
 }
 
-// Close closes the journal. Records that were not synced are lost.
+// Close closes the journal. Unsynced records are lost.
 func (j *Journal) Close() error {
 	err := j.f.Close()
 	if j.mark != nil {

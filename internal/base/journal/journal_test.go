@@ -80,7 +80,7 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 }
 
 // TestTornTailIsCutOff checks that everything after the last complete record is cut off, even a single byte. No part of
-// a record and no header stays in the file.
+// a record and no header remains in the file.
 func TestTornTailIsCutOff(t *testing.T) {
 	for _, torn := range []int{1, headerBytes - 1, headerBytes, headerBytes + 1, 100} {
 		folder := t.TempDir()
@@ -165,7 +165,7 @@ func TestRecordsWrittenTogether(t *testing.T) {
 }
 
 // TestRemoveOthers checks that logs with other names are removed, in all generations and with their marks. Files that
-// are not journals stay.
+// are not journals remain.
 func TestRemoveOthers(t *testing.T) {
 	folder := t.TempDir()
 	stay := []string{"a.1.journal", "a.12.journal.synced", "a.journal", "a.journal.synced", "notes", "notes.synced"}

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// A log's own records have ownRecord as the first byte of their payload, a kind, and the number of a generation, 8
-// bytes. continued has more: the bytes and the records that the file of that generation had then, 8 bytes each.
+// A log's own records start with the byte ownRecord, followed by a kind and the number of a generation, 8 bytes. A
+// record of kind kindContinued also has the size in bytes and the number of records of that generation's file at that
+// time, 8 bytes each.
 const (
 	ownRecord     = 0
 	kindContinued = 1 // the last record of its file: the log continues in the next generation
@@ -31,25 +32,25 @@ const cureGeneration = "put the file back as it was, or delete all generations o
 // log. A Next is its future successor, which starts with the data that its owner needs in place of the earlier records.
 //
 // The present generation is authoritative until its last record, on the disk, states that the log continues in the next
-// generation. That generation is then completely on the disk; the record has its size. The next generation then gets a
-// record that it has been opened. It becomes the log once its predecessor has been removed. So the lowest existing
-// generation is always authoritative. A higher generation belongs to a switch that must be finished, or to a switch
-// that never took place.
+// generation. That generation is then completely on the disk; the record contains its size. The next generation then
+// gets a record that it has been opened. It becomes the log once its predecessor has been removed. So the lowest
+// existing generation is always authoritative. A higher generation belongs to a switch that must be finished, or to a
+// switch that never took place.
 //
-// A Log belongs to a single goroutine. Its Next may belong to another.
+// A Log is for a single goroutine. Its Next may be used by another.
 type Log struct {
 	d            Disk
 	folder, name string
 	generation   int
 	j            *Journal
-	own          int64 // records of j that are the log's own
-	next         *Next // nil when none was begun
+	own          int64 // number of the log's own records in j
+	next         *Next // nil if there is none
 	failed       error // error of Switch, after which it is unknown which generation is authoritative
 }
 
 // OpenLog opens or creates the log with this name in a folder. It finishes a switch that was started, and removes files
-// of a generation that the log never switched to. It fails with ErrLocked while another process has the log open. It
-// fails with an *Error if an authoritative file is damaged, unreadable or missing. A name must not end in a point and a
+// of generations that the log never switched to. It returns ErrLocked while another process has the log open. It
+// returns an *Error if an authoritative file is damaged, unreadable or missing. A name must not end in a point and a
 // number.
 func OpenLog(d Disk, folder, name string) (*Log, error) {
 	if f, ok := parse(fileName(name, 0)); !ok || f != (fileOf{name: name}) || filepath.Base(name) != name {
@@ -77,7 +78,7 @@ func fileName(name string, generation int) string {
 	return name + extension
 }
 
-// fileOf holds the parts of a file's name.
+// fileOf holds the parts of a file name.
 type fileOf struct {
 	name       string // of the log
 	generation int
@@ -90,6 +91,7 @@ func parse(file string) (f fileOf, ok bool) {
 		return f, false
 	}
 	if i := strings.LastIndexByte(f.name, '.'); i > 0 {
+		// Only the form that fileName writes is a generation; 01 or +1 belong to the name.
 		if n, err := strconv.Atoi(f.name[i+1:]); err == nil && n > 0 && strconv.Itoa(n) == f.name[i+1:] {
 			f.name, f.generation = f.name[:i], n
 		}
@@ -117,12 +119,13 @@ func (l *Log) list() (journals, marks []int, err error) {
 	return journals, marks, nil
 }
 
-// open takes over what there is.
+// open opens the existing files, or creates generation 0.
 func (l *Log) open() error {
 	journals, marks, err := l.list()
 	if err != nil {
 		return err
 	}
+	// A mark of a later generation shows that a log existed; generation 0 must not be created in its place.
 	if last := len(marks) - 1; len(journals) == 0 && last >= 0 && marks[last] > 0 {
 		return &Error{File: l.path(marks[last]), What: "it is missing, and its mark is there", Cure: cureGeneration}
 	}
@@ -137,6 +140,7 @@ func (l *Log) open() error {
 	if err != nil {
 		return err
 	}
+	// A generation that was never opened is a Next that was not finished; its predecessor, the log, is missing.
 	if l.generation > 0 && !found.opened {
 		return &Error{File: l.path(l.generation), Offset: found.at, What: fmt.Sprintf("it was never opened as the log, which is %s; that is missing",
 			l.path(l.generation-1)), Cure: cureGeneration}
@@ -150,9 +154,9 @@ func (l *Log) open() error {
 	return l.removeLeftovers()
 }
 
-// lockLowest opens and locks the file of the lowest generation, so that no other process can have it open. A process
-// that holds the lock must check that the generation is still the lowest: another process may have switched and removed
-// the file before.
+// lockLowest opens and locks the file of the lowest generation, so that no other process can have it open. After
+// locking, it checks that the generation is still the lowest: another process may have switched and removed the file
+// before.
 func (l *Log) lockLowest(create bool) (File, error) {
 	open := l.d.OpenExisting
 	if create {
@@ -179,9 +183,9 @@ func (l *Log) lockLowest(create bool) (File, error) {
 	return f, nil
 }
 
-// take makes the file of the present generation its journal, which was promised up to some place whatever its mark
-// says. A name that an earlier process has made or removed in the kernel's memory alone is so on the disk then: opening
-// the mark syncs the folder.
+// take opens the file of the present generation as its journal. promised is a promised size that is known from another
+// source than the mark. Opening the mark syncs the folder, so names that an earlier process has created or removed are
+// durable afterwards.
 func (l *Log) take(f File, promised int64) (*scan, error) {
 	s := &scan{file: l.path(l.generation), generation: l.generation, at: int64(len(magic))}
 	j, err := take(l.d, &Journal{f: f, name: s.file, promised: promised, found: s.record})
@@ -195,7 +199,8 @@ func (l *Log) take(f File, promised int64) (*scan, error) {
 	return s, nil
 }
 
-// finish continues in the next generation, as the present generation states.
+// finish continues in the next generation, as the last record of the present generation states, and removes the present
+// one.
 func (l *Log) finish(old *scan) (*scan, error) {
 	before := l.j
 	l.j = nil
@@ -221,6 +226,7 @@ func (l *Log) finish(old *scan) (*scan, error) {
 	if found.opened {
 		at, records = found.openedAt, found.openedAfter
 	}
+	// At the switch the next generation was complete, so a difference means that the file is damaged or another file.
 	if at != old.bytes || records != old.count {
 		return nil, &Error{File: path, Offset: at, What: fmt.Sprintf("it has %d records in %d bytes there, and %s is continued in one of %d records in %d bytes",
 			records, at, old.file, old.count, old.bytes), Cure: cureGeneration}
@@ -257,6 +263,7 @@ func (l *Log) removeLeftovers() error {
 		}
 		if opened, err := l.wasOpened(g); err != nil {
 			return err
+			// The record that the log continues there is missing here: this file was damaged or replaced by an old version.
 		} else if opened {
 			return &Error{File: l.path(l.generation), Offset: l.j.size, What: fmt.Sprintf("it lacks the record that it is continued, and %s says that the log has gone on there",
 				l.path(g)), Cure: cureGeneration}
@@ -294,21 +301,21 @@ func (l *Log) wasOpened(generation int) (bool, error) {
 	return s.opened, nil
 }
 
-// scan is the state derived from a generation's records.
+// scan is the state of a generation according to its records.
 type scan struct {
 	file       string
 	generation int
-	at         int64 // where the next record goes
+	at         int64 // offset of the next record
 	records    int64
-	own        int64 // of the records
-	// opened reports that the log has switched to this generation. The record is at openedAt and follows openedAfter
+	own        int64 // number of the log's own records
+	// opened is set if the log has switched to this generation. The record about it is at openedAt, after openedAfter
 	// records.
 	opened                bool
 	openedAt, openedAfter int64
-	// continued reports that the log continues in the next generation, which had this number of bytes and count records.
+	// continued is set if the log continues in the next generation, which had bytes bytes and count records at that time.
 	continued    bool
 	bytes, count int64
-	wrong        *Error // the first record that cannot be there
+	wrong        *Error // the first record that is not allowed at its position
 }
 
 func (s *scan) record(payload []byte) {
@@ -320,7 +327,7 @@ func (s *scan) record(payload []byte) {
 	s.records++
 }
 
-// understand interprets the next record, and returns a description of the problem if it is invalid.
+// understand interprets the next record. It returns a description of the problem if the record is invalid, else "".
 func (s *scan) understand(payload []byte) string {
 	if s.continued {
 		return "there is a record behind the one that says that the log goes on in the next generation"
@@ -345,7 +352,7 @@ func (s *scan) understand(payload []byte) string {
 	return ""
 }
 
-// own is the payload of a record of the log's own.
+// own returns the payload of one of the log's own records.
 func own(kind byte, generation int, more ...int64) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{ownRecord, kind}, uint64(generation))
 	for _, n := range more {
@@ -354,7 +361,7 @@ func own(kind byte, generation int, more ...int64) []byte {
 	return b
 }
 
-// check refuses the payloads that are the log's own.
+// check returns an error for a payload that looks like one of the log's own records.
 func check(path string, payload []byte) error {
 	if len(payload) > 0 && payload[0] == ownRecord {
 		return fmt.Errorf("journal %s: a record of the log's user does not begin with the byte %d", path, ownRecord)
@@ -362,8 +369,8 @@ func check(path string, payload []byte) error {
 	return nil
 }
 
-// Append adds a record to the present generation, and keeps a copy for the next generation if there is one; Sync writes
-// it. The payload must not be empty nor start with a zero byte. The caller may reuse it.
+// Append adds a record to the present generation, and keeps a copy for the next generation if there is one. Sync writes
+// the record. The payload must not be empty nor start with a zero byte. The caller may reuse it.
 func (l *Log) Append(payload []byte) error {
 	if l.failed != nil {
 		return l.failed
@@ -397,7 +404,7 @@ func (l *Log) Failed() error {
 	return l.j.failed
 }
 
-// Each calls f for every record of the present generation, as Journal's Each does, but for the log's own.
+// Each calls f for every record of the present generation, like Journal.Each, without the log's own records.
 func (l *Log) Each(f func(payload []byte) error) error {
 	return l.j.Each(func(payload []byte) error {
 		if payload[0] == ownRecord {
@@ -407,16 +414,16 @@ func (l *Log) Each(f func(payload []byte) error) error {
 	})
 }
 
-// Records is the number of records of the present generation that are on the disk, without the log's own.
+// Records returns the number of durable records of the present generation, without the log's own.
 func (l *Log) Records() int64 { return l.j.records - l.own }
 
-// Bytes is the size of the present generation's file, in bytes, with the log's own records.
+// Bytes returns the size of the present generation's file in bytes, including the log's own records.
 func (l *Log) Bytes() int64 { return l.j.size }
 
-// Generation is the number of the present generation, from 0.
+// Generation returns the number of the present generation, from 0.
 func (l *Log) Generation() int { return l.generation }
 
-// Close discards the next generation, if there is one, and closes the log. Records that were not synced are lost.
+// Close discards the next generation, if there is one, and closes the log. Unsynced records are lost.
 func (l *Log) Close() error {
 	if l.next != nil {
 		l.next.Discard()
@@ -424,8 +431,8 @@ func (l *Log) Close() error {
 	return l.j.Close()
 }
 
-// RemoveOthers deletes all logs of a folder except the log with this name. It deletes all their generations and marks:
-// their owners no longer exist.
+// RemoveOthers deletes all logs of a folder except the log with this name, with all their generations and marks. Their
+// owners no longer exist.
 func RemoveOthers(d Disk, folder, name string) error {
 	files, err := d.List(folder)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // word, or an equals sign followed by all previous words: a checkpoint.
 var story = [][]string{{"a"}, {"bb", "c"}, {"dddd"}, {"e", "f"}, {"g"}, {"hh"}}
 
-// begins are the syncs before which a checkpoint starts; the switch follows the next sync. If the value is true, the
+// begins lists the syncs before which a checkpoint starts; the switch follows the next sync. If the value is true, the
 // test syncs and catches up before the switch. Before sync number atOnce, the log continues in a checkpoint that no
 // record follows.
 var begins = map[int]bool{1: true, 3: false}
@@ -115,7 +115,7 @@ func relive(d journal.Disk) ([]string, error) {
 	return words(l)
 }
 
-// kept fails unless the found words are a prefix of the story that includes all promised words.
+// kept fails unless the words found are a prefix of the story that includes all promised words.
 func kept(t *testing.T, what string, found []string, promised int) {
 	t.Helper()
 	if all := wordsUpTo(len(story)); len(found) > len(all) || !slices.Equal(found, all[:len(found)]) {
@@ -125,7 +125,7 @@ func kept(t *testing.T, what string, found []string, promised int) {
 	}
 }
 
-// alone fails unless the disk holds a single generation.
+// alone fails unless the disk has a single generation.
 func alone(t *testing.T, what string, d *journaltest.Disk) {
 	t.Helper()
 	if f := d.Files(); len(f) != 2 || f[0]+".synced" != f[1] {
@@ -133,7 +133,7 @@ func alone(t *testing.T, what string, d *journaltest.Disk) {
 	}
 }
 
-// refusedLog fails unless the error says which file, what and what to do.
+// refusedLog fails unless the error names the file, the problem and the remedy.
 func refusedLog(t *testing.T, what string, err error) {
 	t.Helper()
 	var e *journal.Error
@@ -144,8 +144,8 @@ func refusedLog(t *testing.T, what string, err error) {
 	}
 }
 
-// TestMachineEndsInALog stops the machine or the process at any operation, also during switches, opening the log and
-// finishing a switch. The log then opens with all promised records, and continues.
+// TestMachineEndsInALog crashes the machine or the process at any operation, including operations of a switch, of
+// opening the log and of finishing a switch. The log then opens with all promised records, and continues.
 func TestMachineEndsInALog(t *testing.T) {
 	worlds := 0
 	for seed := range uint64(60) {
@@ -191,7 +191,7 @@ func TestMachineEndsInALog(t *testing.T) {
 	t.Logf("%d ends", worlds)
 }
 
-// stage holds the files at some operation of a life.
+// stage holds the files at some operation of a log's life.
 type stage struct {
 	files    map[string][]byte
 	promised int // words
@@ -209,14 +209,14 @@ func (s stage) disk(change map[string][]byte) *journaltest.Disk {
 	return d
 }
 
-// without is the disk without a file.
+// without returns a disk with the stage's files except one.
 func (s stage) without(gone string) *journaltest.Disk {
 	c := stage{files: maps.Clone(s.files)}
 	delete(c.files, gone)
 	return c.disk(nil)
 }
 
-// stages returns all distinct stages of a life on a disk without faults, from the first promise on.
+// stages returns all distinct stages of a log's life on a disk without faults, from the first promise on.
 func stages(t *testing.T) (all []stage) {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -250,8 +250,7 @@ func stages(t *testing.T) (all []stage) {
 	}
 }
 
-// Whatever the process was at when it ended: a file that is damaged anywhere or lost makes the log refused, or does not
-// matter.
+// At any stage, if a file is damaged anywhere or lost, the log is refused or the damage has no effect.
 func TestEveryByteOfALog(t *testing.T) {
 	n, refusals, both := 0, 0, 0
 	for i, s := range stages(t) {
@@ -291,10 +290,10 @@ func TestEveryByteOfALog(t *testing.T) {
 func TestEveryByteOfALogBehindOldMarks(t *testing.T) {
 	type version struct {
 		mark     []byte
-		promised int // words, when it was written
+		promised int // number of promised words when it was written
 	}
 	marks := map[string][]version{} // by file
-	switched := map[string]int{}    // words that were promised when the file became the lowest
+	switched := map[string]int{}    // number of words promised when the file became the lowest
 	n, refusals := 0, 0
 	for i, s := range stages(t) {
 		if _, ok := switched[s.lowest]; !ok {
@@ -349,7 +348,7 @@ func TestEveryByteOfALogBehindOldMarks(t *testing.T) {
 	t.Logf("%d damages, %d refused", n, refusals)
 }
 
-// A file of the log that is lost is refused by name, whichever it is, unless it does not count any more or yet.
+// A log with a lost file is refused with the file's name, unless the file is no longer or not yet part of the log.
 func TestLostGenerations(t *testing.T) {
 	const first, second = "folder/a.journal", "folder/a.1.journal"
 	seen := map[string]int{}
@@ -415,8 +414,8 @@ func TestAnotherNextGeneration(t *testing.T) {
 	}
 }
 
-// TestOpenedBehindWhatIsNotContinued damages a file so that it seems that the log never continued in the next
-// generation. The damage is detected, since the next generation states that it was opened.
+// TestOpenedBehindWhatIsNotContinued damages a file so that the log seems never to have continued in the next
+// generation. The damage is detected, because the next generation states that it was opened.
 func TestOpenedBehindWhatIsNotContinued(t *testing.T) {
 	all := stages(t)
 	for i, s := range all {
@@ -459,7 +458,7 @@ func failing(fail func(journaltest.Op) (int, error)) (d *journaltest.Disk, faile
 func TestFullDiskOfTheNextGeneration(t *testing.T) {
 	fatal, survived := 0, 0
 	for _, name := range []string{"folder/a.1.journal", "folder/a.1.journal.synced", "folder/a.2.journal"} {
-		for n := 1; n == 1 || !strings.HasSuffix(name, ".synced"); n++ { // a mark that is there needs no more room
+		for n := 1; n == 1 || !strings.HasSuffix(name, ".synced"); n++ { // an existing mark needs no more space
 			count := 0
 			for done := range 80 {
 				d, failed := failing(journaltest.Nth(journaltest.Write, name, n, done, syscall.ENOSPC))
@@ -583,7 +582,7 @@ func TestOperationsOfOpeningALogFail(t *testing.T) {
 }
 
 // TestABrokenSwitchIsForGood checks that a log is permanently broken if it is unknown whether it continues in the next
-// generation. No record is appended, and the disk stays as it is.
+// generation. No record is appended, and the disk does not change.
 func TestABrokenSwitchIsForGood(t *testing.T) {
 	for n := 1; n <= 2; n++ { // the first sync writes the record continued, the second the record opened
 		d := &journaltest.Disk{}

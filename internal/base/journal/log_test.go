@@ -27,7 +27,7 @@ func openLog(t *testing.T, d journal.Disk, folder string) *journal.Log {
 	return l
 }
 
-// ok fails unless all went well.
+// ok fails if any error is not nil.
 func ok(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -92,7 +92,7 @@ func TestALogIsCutShort(t *testing.T) {
 	}
 }
 
-// A journal that was made without generations is generation 0.
+// A journal without generations is generation 0.
 func TestAJournalIsALog(t *testing.T) {
 	d := &journaltest.Disk{}
 	if _, err := play(d); err != nil {
@@ -186,7 +186,7 @@ func TestCatchUp(t *testing.T) {
 }
 
 // TestNextBesideTheLog writes the checkpoint concurrently with the log's owner, which never waits for it. Some
-// checkpoints are discarded meanwhile, and some find the disk full.
+// checkpoints are discarded in the meantime, and some find the disk full.
 func TestNextBesideTheLog(t *testing.T) {
 	d := &journaltest.Disk{}
 	l := openLog(t, d, "folder")
@@ -259,8 +259,8 @@ func TestNextBesideTheLog(t *testing.T) {
 	alone(t, "in the end", d)
 }
 
-// TestDiscardedInASwitch discards a generation during a switch, when part of the kept payloads is written. That
-// generation is not the log.
+// TestDiscardedInASwitch discards a generation during a switch, when some of the kept payloads are written. That
+// generation does not become the log.
 func TestDiscardedInASwitch(t *testing.T) {
 	d := &journaltest.Disk{}
 	l := openLog(t, d, "folder")
@@ -279,7 +279,7 @@ func TestDiscardedInASwitch(t *testing.T) {
 				n.Discard()
 				close(discarded)
 			}()
-			for n.Behind() > 0 { // it waits for the switch then
+			for n.Behind() > 0 { // then it waits for the switch
 				runtime.Gosched()
 			}
 		}
@@ -325,7 +325,7 @@ func TestLeftoversOfADiscardedGeneration(t *testing.T) {
 }
 
 // TestRecordsThatDoNotBelongThere checks that a file of another generation is refused under a wrong name. Records that
-// a log does not write at their place are refused, too.
+// a log does not write at their position are refused, too.
 func TestRecordsThatDoNotBelongThere(t *testing.T) {
 	own := func(kind, generation byte, more ...byte) []byte {
 		return append([]byte{0, kind, generation, 0, 0, 0, 0, 0, 0, 0}, more...)
@@ -367,7 +367,7 @@ func TestRecordsThatDoNotBelongThere(t *testing.T) {
 	}
 }
 
-// late is a disk on which something happens once, after the files were listed or after a file was opened.
+// late is a disk on which an event happens once, after the files were listed or after a file was opened.
 type late struct {
 	journal.Disk
 	listed, opened func()

@@ -20,27 +20,27 @@ var (
 	errSwitched  = errors.New("the next generation is the log now")
 )
 
-// Next is the generation that will replace the present generation. If any method returns an error, the Next is given
-// up: its files are removed, the present generation continues alone, and another Next may be started.
+// Next is the generation that will replace the present generation. If any method returns an error, the Next is
+// discarded: its files are removed, the present generation continues alone, and another Next may be started.
 type Next struct {
 	d            Disk
 	folder, name string // of its journal
 
-	// writing is held while the disk is at work on the file.
+	// writing is held during operations on the file.
 	writing sync.Mutex
-	j       *Journal // nil until something is to be written
+	j       *Journal // nil until there is something to write
 	behind  bool     // CatchUp has started: only kept payloads follow
 
 	mu    sync.Mutex
 	kept  [][]byte
-	bytes int64 // of the payloads that are kept and not on the disk yet
-	over  error // why nothing is kept any more
+	bytes int64 // size of the payloads that are kept and not yet on the disk
+	over  error // why the Next no longer keeps payloads; nil while it does
 }
 
-// Next starts the next generation while the present generation continues. There is at most a single Next at a time.
-// From now on, Append keeps a copy of each payload for it in memory. The records given to the Next's Append must
-// represent everything that was appended to the log before, synced or not. The first call of a method of the Next
-// creates its files.
+// Next starts the next generation while the present generation continues. There is at most one Next at a time. From now
+// on, Append keeps a copy of each payload for it in memory. The records passed to the Next's Append must represent
+// everything that was appended to the log before, synced or not. The first call of a method of the Next creates its
+// files.
 func (l *Log) Next() (*Next, error) {
 	if err := l.Failed(); err != nil {
 		return nil, err
@@ -49,17 +49,18 @@ func (l *Log) Next() (*Next, error) {
 		if n.ended() == nil {
 			return nil, fmt.Errorf("journal %s: the next generation has been begun already", l.j.name)
 		}
-		n.Discard() // returns when its files are removed
+		n.Discard() // returns after its files are removed
 	}
 	l.next = &Next{d: l.d, folder: l.folder, name: fileName(l.name, l.generation+1)}
 	return l.next, nil
 }
 
-// use returns why the generation is over, if it is, and makes its files unless they are there. n.writing is held.
+// use returns n.over, or creates the files if they do not exist. n.writing must be held.
 func (n *Next) use() error {
 	if err := n.ended(); err != nil || n.j != nil {
 		return err
 	}
+	// An earlier attempt may have left files that could not be removed.
 	err := remove(n.d, n.path())
 	if err == nil {
 		n.j, err = Open(n.d, n.folder, n.name)
@@ -69,7 +70,7 @@ func (n *Next) use() error {
 
 func (n *Next) path() string { return filepath.Join(n.folder, n.name) }
 
-// keep queues a payload to be written after the existing records.
+// keep queues a copy of a payload, to be written after the existing records.
 func (n *Next) keep(payload []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,7 +80,7 @@ func (n *Next) keep(payload []byte) {
 	}
 }
 
-// Behind is the size of the payloads that are kept in memory for it, in bytes.
+// Behind returns the size in bytes of the payloads that are kept in memory for n.
 func (n *Next) Behind() int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,8 +88,8 @@ func (n *Next) Behind() int64 {
 }
 
 // Append adds a record that precedes all payloads appended to the log since the Next was started. It must be called
-// before CatchUp. Sync writes the record; records appended since the last Sync are only in memory. The payload has the
-// same restrictions as in the log's Append.
+// before CatchUp. Sync writes the record; until then it is only in memory. The payload has the same restrictions as in
+// Log.Append.
 func (n *Next) Append(payload []byte) error {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -135,7 +136,8 @@ func (n *Next) CatchUp() error {
 	}
 }
 
-// writePiece writes and syncs the first of the payloads that are kept. n.writing is held.
+// writePiece writes and syncs the first kept payloads, up to piece bytes but at least one payload. n.writing must be
+// held.
 func (n *Next) writePiece() error {
 	n.mu.Lock()
 	count, size := 0, 0
@@ -155,6 +157,7 @@ func (n *Next) writePiece() error {
 	if err := n.j.Sync(); err != nil {
 		return err
 	}
+	// Only synced payloads no longer count, so that Behind is 0 only when everything is on the disk.
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.over == nil {
@@ -163,14 +166,14 @@ func (n *Next) writePiece() error {
 	return nil
 }
 
-// ended returns why the generation is over, nil while it is not.
+// ended returns n.over.
 func (n *Next) ended() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.over
 }
 
-// end stops keeping payloads, and reports whether the Next was already over.
+// end stops keeping payloads, and reports whether the Next had already ended.
 func (n *Next) end(why error) (already bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -181,7 +184,7 @@ func (n *Next) end(why error) (already bool) {
 	return false
 }
 
-// giveUp removes the generation unless err is nil, and returns err. n.writing is held.
+// giveUp removes the generation unless err is nil, and returns err. n.writing must be held.
 func (n *Next) giveUp(err error) error {
 	if err == nil {
 		return nil
@@ -193,8 +196,8 @@ func (n *Next) giveUp(err error) error {
 	return err
 }
 
-// remove deletes the files. What stays because the disk fails is removed before the files of another Next are made, and
-// when the log is opened.
+// remove deletes the files. Files that remain because the disk fails are removed before another Next creates its files,
+// or when the log is opened.
 func (n *Next) remove() {
 	_ = remove(n.d, n.path())
 	if n.j != nil {
@@ -202,9 +205,10 @@ func (n *Next) remove() {
 	}
 }
 
-// Discard gives up the generation: its files are removed, and the present generation continues alone. Discard waits for
-// a write in progress. It does nothing if the generation was given up before or has become the log.
+// Discard removes the generation's files; the present generation continues alone. Discard waits for a write in
+// progress. It does nothing if the generation was discarded before or has become the log.
 func (n *Next) Discard() {
+	// First, so that CatchUp stops after its current piece and releases the lock.
 	already := n.end(errDiscarded)
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -215,7 +219,7 @@ func (n *Next) Discard() {
 
 // Switch writes the payloads that the next generation lacks, makes it the log, and removes the files of its
 // predecessor. All appended records must be synced. Switch waits for CatchUp. After an error the next generation is
-// given up, and the present generation continues unless Failed returns an error. In that case only opening the log
+// discarded, and the present generation continues unless Failed returns an error. In that case only opening the log
 // again determines which generation is authoritative.
 func (l *Log) Switch(n *Next) error {
 	if err := l.Failed(); err != nil {
@@ -241,6 +245,7 @@ func (l *Log) Switch(n *Next) error {
 	if err := n.j.Sync(); err != nil {
 		return n.giveUp(err)
 	}
+	// A concurrent Discard has won; its removal of the files waits for n.writing.
 	if n.end(errSwitched) {
 		return n.ended()
 	}
@@ -254,7 +259,8 @@ func (l *Log) Switch(n *Next) error {
 	return nil
 }
 
-// hand lets the log go on in the next generation's journal, all of which is on the disk.
+// hand makes the log continue in the journal of the next generation, which is completely on the disk. The order of its
+// steps is described at Log.
 func (l *Log) hand(next *Journal) error {
 	to := l.generation + 1
 	if err := errors.Join(l.j.Append(own(kindContinued, to, next.size, next.records)), l.j.Sync()); err != nil {

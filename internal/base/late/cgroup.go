@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// Cgroups is where the kernel mounts cgroups.
+// Cgroups is the directory where the kernel mounts cgroups.
 const Cgroups = "/sys/fs/cgroup"
 
 // Throttled returns the number of CPU quota periods of this process's cgroup, and the number in which the kernel
 // throttled it. Both are 0 without a quota. root is the mount point of cgroups, version 2 or 1.
 func Throttled(root string) (periods, throttled int64) {
+	// Version 2 has the file in the root. In version 1 the cpu controller has a directory, often shared with cpuacct.
 	for _, dir := range []string{".", "cpu", "cpu,cpuacct"} {
 		b, err := os.ReadFile(filepath.Join(root, dir, "cpu.stat"))
 		if err != nil {

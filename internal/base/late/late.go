@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// Beat is the interval of the sleeper's wake-ups: a hundred wake-ups per second cost a thousandth of a core.
+	// Beat is the interval of the sleeper's wake-ups. A hundred wake-ups per second cost a thousandth of a core.
 	Beat = 10 * time.Millisecond
-	// buckets of a second: latenesses below floor, and three for each doubling from there to 268 s.
+	// buckets is the number of buckets per second: one for a lateness below floor, and three per doubling from there to
+	// 268 s.
 	buckets = 64
 	floor   = 128 * time.Microsecond
-	// mostSeconds is the number of most recent seconds that a Recorder keeps, more than the longest run takes.
+	// mostSeconds is the number of recent seconds that a Recorder keeps, which exceeds the longest run.
 	mostSeconds = 8 * 3600
 	second      = time.Second
 )
 
-// cell is the histogram of a second: the wake-ups that were due in it, by lateness.
+// cell is the histogram of a second: the numbers of wake-ups due in it, by lateness.
 type cell [buckets]uint8
 
 // bucketOf returns the bucket of a lateness.
@@ -34,8 +35,8 @@ func bucketOf(d time.Duration) int {
 	return min(buckets-1, 1+int(3*math.Log2(float64(d)/float64(floor))))
 }
 
-// upper returns the largest lateness of a bucket. The last bucket also holds all larger values. A lateness below floor
-// counts as zero.
+// upper returns the upper bound of a bucket's lateness. The last bucket also counts all larger values. A lateness below
+// floor counts as 0.
 func upper(bucket int) time.Duration {
 	if bucket == 0 {
 		return 0
@@ -43,13 +44,13 @@ func upper(bucket int) time.Duration {
 	return time.Duration(float64(floor) * math.Exp2(float64(bucket)/3)).Truncate(time.Microsecond)
 }
 
-// Recorder notes how late a process is, second by second. Times are by its clock.
+// Recorder records the lateness of a process for each second of its clock.
 type Recorder struct {
-	// now is a monotonic clock, and used the CPU time of the process.
+	// now is a monotonic clock; used returns the CPU time of the process.
 	now, used func() time.Duration
 
 	mu    sync.Mutex
-	since time.Duration // the first second that is kept, a multiple of a second
+	since time.Duration // the first recorded second, a multiple of a second
 	cells []cell
 }
 
@@ -58,7 +59,7 @@ func NewRecorder(now, used func() time.Duration) *Recorder {
 	return &Recorder{now: now, used: used, since: now().Truncate(second)}
 }
 
-// Run records until ctx ends.
+// Run records until ctx is canceled.
 func (r *Recorder) Run(ctx context.Context) {
 	alarm := time.NewTimer(Beat)
 	defer alarm.Stop()
@@ -76,11 +77,12 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Woke records a wake-up that was due at due and happened at at, and the CPU time that the process used since the
-// previous wake-up. A late wake-up also stands for the beats that it missed.
+// Woke records a wake-up that was due at due and happened at at. used is the CPU time that the process has used since
+// the previous wake-up. A late wake-up also counts for the beats that it missed.
 func (r *Recorder) Woke(due, at, used time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Each missed beat would have been late by one Beat less than the beat before (coordinated omission).
 	for late := max(0, at-due-max(0, used)); ; late -= Beat {
 		c := r.cell(due)
 		if c == nil {
@@ -95,13 +97,13 @@ func (r *Recorder) Woke(due, at, used time.Duration) {
 	}
 }
 
-// cell returns the cell of a time, or nil if that second is not kept.
+// cell returns the cell of a time, or nil if that second is no longer kept.
 func (r *Recorder) cell(at time.Duration) *cell {
 	i := int((at - r.since) / second)
 	if i < 0 {
 		return nil
 	}
-	if i >= mostSeconds { // keep the latter half
+	if i >= mostSeconds { // drop the older half, so that copies are rare
 		drop := i - mostSeconds/2
 		r.cells = slices.Clone(r.cells[min(drop, len(r.cells)):])
 		r.since += time.Duration(drop) * second
@@ -113,15 +115,15 @@ func (r *Recorder) cell(at time.Duration) *cell {
 	return &r.cells[i]
 }
 
-// Record is a recorder's notes in their wire format.
+// Record is the data of a recorder in its wire format.
 type Record struct {
-	// Since is the first second that is kept, by the clock of the process.
+	// Since is the first recorded second, by the clock of the process.
 	Since time.Duration `json:"sinceNanoseconds"`
-	// Seconds are the cells of all seconds since, compressed.
+	// Seconds holds the cells of all seconds from Since on, compressed.
 	Seconds []byte `json:"seconds"`
 }
 
-// Record returns the notes so far.
+// Record returns the data recorded so far.
 func (r *Recorder) Record() *Record {
 	r.mu.Lock()
 	since, cells := r.since, slices.Clone(r.cells)
@@ -140,18 +142,18 @@ func (r *Recorder) Record() *Record {
 	return &Record{since, packed.Bytes()}
 }
 
-// Span is from a time up to another.
+// Span is the interval [From, To).
 type Span struct{ From, To time.Duration }
 
-// Lateness describes the lateness of a process over a number of seconds.
+// Lateness summarizes the lateness of a process over a number of seconds.
 type Lateness struct {
 	// Seconds is the number of seconds.
 	Seconds int
-	// P50, P99 and Max are accurate to a quarter, and 0 below 128 microseconds.
+	// P50, P99 and Max are accurate to 25%, and 0 below 128 microseconds.
 	P50, P99, Max time.Duration
 }
 
-// In returns the lateness in the seconds that lie mostly within one of the spans, except seconds that overlap a span of
+// In returns the lateness in the seconds whose middle is in one of the spans, without seconds that overlap a span in
 // except. A nil Record has no seconds.
 func (r *Record) In(spans, except []Span) (Lateness, error) {
 	var out Lateness
@@ -164,6 +166,7 @@ func (r *Record) In(spans, except []Span) (Lateness, error) {
 		var c cell
 		if _, err := io.ReadFull(unpack, c[:]); err == io.EOF {
 			break
+			// A crafted record could expand without limit.
 		} else if err != nil || i >= mostSeconds {
 			return out, fmt.Errorf("the seconds in which a process was late: %d of them are readable, and %d can be kept: %v", i, mostSeconds, err)
 		}
@@ -182,7 +185,7 @@ func (r *Record) In(spans, except []Span) (Lateness, error) {
 	return out, nil
 }
 
-// quantile is the upper end of the bucket in which a percentile lies.
+// quantile returns the upper bound of the bucket that contains a percentile; 0 without wake-ups.
 func quantile(all *[buckets]int64, percent int64) time.Duration {
 	total := int64(0)
 	for _, n := range all {

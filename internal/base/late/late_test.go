@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// player is a process with a clock and CPU time that a test sets.
+// player is a recorder whose clock and CPU time the test sets.
 type player struct {
 	*Recorder
 	at, cpu time.Duration
@@ -39,7 +39,7 @@ func (p *player) in(t *testing.T, spans []Span, except ...Span) Lateness {
 	return l
 }
 
-// near reports whether a delay equals want, within a bucket's width of 25%.
+// near reports whether a delay equals want, within the 25% of a bucket's width.
 func near(got, want time.Duration) bool {
 	return float64(got) >= float64(want)*0.98 && float64(got) <= float64(want)*1.27
 }
@@ -108,7 +108,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// A recorder forgets seconds that are older than any run, so that a process can live for weeks in bounded memory.
+// A recorder drops seconds that are older than any run, so that a process can run for weeks in bounded memory.
 func TestRecorderIsBounded(t *testing.T) {
 	p := play(0)
 	p.sleep(time.Second, 0, 0)

@@ -1,5 +1,5 @@
-// Package ports lists the TCP and UDP ports on which Geobench's own programs listen. One table, since network policies,
-// service meshes and sidecars must each know which port belongs to whom.
+// Package ports lists the TCP and UDP ports on which Geobench's programs listen. They are in one place because network
+// policies, service meshes and sidecars need to know all of them.
 package ports
 
 const (

@@ -1,4 +1,4 @@
-// Package queue is a queue for state machines: first in, first out, in memory that it reuses.
+// Package queue implements a first-in, first-out queue for state machines that reuses its memory.
 package queue
 
 import "slices"
@@ -15,7 +15,7 @@ func (q *Queue[T]) Len() int { return len(q.items) - q.head }
 // Push appends v.
 func (q *Queue[T]) Push(v T) { q.items = append(q.items, v) }
 
-// PushFront puts v before all others.
+// PushFront inserts v before all other elements.
 func (q *Queue[T]) PushFront(v T) {
 	if q.head == 0 {
 		q.items = slices.Insert(q.items, 0, v)
@@ -35,11 +35,13 @@ func (q *Queue[T]) Front() (v T) {
 
 // Pop drops the oldest element. The queue must not be empty.
 func (q *Queue[T]) Pop() {
+	// Drop the reference, so that the element can be freed.
 	var zero T
 	q.items[q.head] = zero
 	q.head++
 	if q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
+		// Compact only when at least half of the memory is unused, so that each element moves at most about once per pop.
 	} else if q.head >= 64 && q.head*2 >= len(q.items) {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
@@ -54,5 +56,5 @@ func (q *Queue[T]) Each(f func(T)) {
 	}
 }
 
-// Clone returns a queue of the same elements.
+// Clone returns a queue with the same elements.
 func (q *Queue[T]) Clone() Queue[T] { return Queue[T]{items: slices.Clone(q.items[q.head:])} }

@@ -2,7 +2,7 @@ package queue
 
 import "testing"
 
-// Elements come out in the order in which they went in, whatever the mix of pushes and pops.
+// Elements leave the queue in the order in which they entered, for any mix of pushes and pops.
 func TestQueue(t *testing.T) {
 	var q Queue[int]
 	in, out := 0, 0
@@ -20,7 +20,7 @@ func TestQueue(t *testing.T) {
 			}
 			q.Pop()
 		}
-		if q.Len() > 0 && round%3 == 0 { // an element taken by mistake goes back
+		if q.Len() > 0 && round%3 == 0 { // PushFront undoes a Pop
 			v := q.Front()
 			q.Pop()
 			q.PushFront(v)

@@ -11,29 +11,29 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Frozen holds the contents of a store at the time of its Freeze, including earlier versions that are still readable.
-// One goroutine may use a Frozen while another changes the store: the store copies chunks before it changes them.
+// Frozen is the contents of a store at the time of its Freeze, including earlier versions that are still readable. A
+// goroutine may use a Frozen while another changes the store: the store copies chunks before it changes them.
 type Frozen interface {
 	// Append appends the next part to b and reports whether there is more. A part has at most limit bytes plus a row.
 	Append(b []byte, limit int) (part []byte, more bool)
 }
 
-// Parts of a frozen store are entries, by their first byte.
+// Kinds of entries in the parts of a frozen store, by their first byte.
 const (
 	entryRow      = 1 // key | value | writer
-	entryVersions = 2 // key | count | as many, the oldest first: version | writer | 1 if it is a deletion | value
+	entryVersions = 2 // key | count | count versions, the oldest first: version | writer | 1 if it is a deletion | value
 	entryReplaced = 3 // key | version
-	entryHead     = 4 // operations | for Versioned: the version of the last Trim
+	entryHead     = 4 // ops | for Versioned: the version of the last Trim
 )
 
-// frozenHash is a Hash's Frozen.
+// frozenHash is the Frozen of a Hash.
 type frozenHash struct {
 	rows   [][]row
 	used   uint32
 	groups []*group
 	ops    uint64
 
-	next   uint32 // row
+	next   uint32 // the next row
 	from   txn.Key
 	headed bool
 }
@@ -46,6 +46,7 @@ func (s *Hash) Freeze() Frozen {
 	for k := range s.groups {
 		keys = append(keys, k)
 	}
+	// Map order is random, and the parts must not depend on it.
 	slices.Sort(keys)
 	for _, k := range keys {
 		f.groups = append(f.groups, s.groups[k].Copy())
@@ -64,6 +65,7 @@ func (f *frozenHash) Append(b []byte, limit int) (part []byte, more bool) {
 		if len(b) >= full {
 			return b, true
 		}
+		// Free rows have no key.
 		if r := &f.rows[f.next>>chunkBits][f.next&(1<<chunkBits-1)]; r.key != "" {
 			b = appendRow(b, r.key, r.value, r.writer)
 		}
@@ -104,6 +106,7 @@ func (s *Hash) Thaw(part []byte) error {
 				return
 			}
 			s.Put(k, value, writer)
+			// Put counts an operation, but the head has already set the total.
 			s.ops--
 		default:
 			r.Fail(fmt.Errorf("a store of this kind has no entries of kind %d", kind))
@@ -111,7 +114,7 @@ func (s *Hash) Thaw(part []byte) error {
 	})
 }
 
-// thaw reads the entries of a part.
+// thaw decodes the entries of a part.
 func thaw(part []byte, entry func(kind uint8, r *codec.Reader)) error {
 	r := codec.NewReader(part)
 	for r.Len() > 0 && r.Err() == nil {
@@ -120,7 +123,7 @@ func thaw(part []byte, entry func(kind uint8, r *codec.Reader)) error {
 	return r.Done()
 }
 
-// frozenVersions is a Versioned's Frozen.
+// frozenVersions is the Frozen of a Versioned.
 type frozenVersions struct {
 	rows         slab[versions]
 	older        slab[past]
@@ -131,7 +134,7 @@ type frozenVersions struct {
 	headed bool
 }
 
-// frozen returns a copy of the slab that shares its chunks until they are changed.
+// frozen returns a copy of the slab that shares the chunks until the original changes them.
 func (s *slab[T]) frozen() slab[T] {
 	s.shared = allTrue(len(s.chunks))
 	return slab[T]{used: s.used, chunks: slices.Clone(s.chunks)}
@@ -170,7 +173,7 @@ func (f *frozenVersions) Append(b []byte, limit int) (part []byte, more bool) {
 			return b, true
 		}
 		p := f.replaced.Front()
-		if l := f.rows.at(p.row); l.key != "" { // or it was forgotten
+		if l := f.rows.at(p.row); l.key != "" { // else the row has been dropped
 			b = codec.AppendString(append(b, entryReplaced), string(l.key))
 			b = codec.AppendUvarint(b, p.version)
 		}
@@ -178,7 +181,7 @@ func (f *frozenVersions) Append(b []byte, limit int) (part []byte, more bool) {
 	return b, false
 }
 
-// row appends the versions of a row.
+// row appends the versions of a row, the oldest first.
 func (f *frozenVersions) row(b []byte, l *versions) []byte {
 	all := []*version{&l.last}
 	for n := l.older; n != 0; {
@@ -216,7 +219,7 @@ func (s *Versioned) Thaw(part []byte) error {
 	})
 }
 
-// thaw reads the versions of a row.
+// thaw decodes the versions of a row.
 func (s *Versioned) thaw(r *codec.Reader) {
 	k, n := r.Key(), r.Count(4)
 	if r.Err() != nil || k == "" || n == 0 {

@@ -9,11 +9,11 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// operation changes a store in one of the ways that engines do.
+// operation changes a store in one of the ways that engines use.
 type operation func(Store)
 
-// operations returns some on few rows and groups. With versions they are written, deleted and trimmed in the order of
-// these, from first on.
+// operations returns n operations on few rows and groups. In a versioned store they write, delete and trim with
+// ascending versions, from first on.
 func operations(r *rand.Rand, n int, first uint64) (ops []operation) {
 	for i := range n {
 		k := txn.IntKey(1, uint64(r.IntN(3000)))
@@ -55,7 +55,7 @@ func apply(s Store, ops []operation) {
 	}
 }
 
-// contents describes the whole observable state of a store with versions below last.
+// contents describes the complete observable state of a store, with versions below last.
 func contents(s Store, last uint64) (lines []string) {
 	lines = append(lines, fmt.Sprint(s.Len(), s.Bytes(), s.Ops()))
 	note := func(what any, k txn.Key, r Record) {
@@ -65,7 +65,7 @@ func contents(s Store, last uint64) (lines []string) {
 	v, ok := s.(*Versioned)
 	if ok {
 		ops := v.ops
-		defer func() { v.ops = ops }() // looking is no operation here
+		defer func() { v.ops = ops }() // these reads must not count as operations
 	}
 	if !ok {
 		slices.Sort(lines)
@@ -115,7 +115,7 @@ func TestFrozen(t *testing.T) {
 					go write()
 				}
 				apply(s, during[n/2:])
-				if seed%2 == 1 { // later changes are not in it
+				if seed%2 == 1 { // the Frozen must not contain later changes
 					write()
 				}
 				thawed, most := empty(), 0
@@ -152,7 +152,7 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// TestThawRefuses checks that invalid parts are refused.
+// TestThawRefuses checks that invalid parts are rejected.
 func TestThawRefuses(t *testing.T) {
 	hash, versions := NewHash(), NewVersioned()
 	hash.Put(txn.IntKey(1, 1), []byte("x"), 1)

@@ -11,26 +11,26 @@ import (
 
 // Hash keeps a single version of each row.
 //
-// An index finds the rows, which are kept in chunks: it takes two memory accesses to get from an integer key to its
-// row. Deterministic engines spend most of their time here. The rows of a group, which have an order, are in a tree
-// outside the table.
+// An index finds the rows, which are in chunks: it takes two memory accesses to get from an integer key to its row.
+// Deterministic engines spend most of their time here. The rows of a group, which are ordered, are in a tree outside
+// the index.
 type Hash struct {
-	index  index // of the rows that are not in groups
+	index  index // for rows that are not in groups
 	rows   [][]row
-	shared []bool // chunks of rows that a Frozen has, too
+	shared []bool // by chunk: whether a Frozen shares it
 	groups map[txn.Key]*group
-	free   uint32 // list of unused rows, linked by Writer; 0: none
-	used   uint32 // number of rows allocated so far, including the free rows
-	count  int    // of rows, those in groups included
+	free   uint32 // list of free rows, linked by writer; 0 for none
+	used   uint32 // number of rows allocated so far, including free rows
+	count  int    // number of rows, including rows in groups
 	bytes  int64
 	ops    uint64
-	seen   byte // what Warm has read
+	seen   byte // keeps the compiler from removing the reads of Warm
 }
 
-// group holds the rows of a group in the order of their keys.
+// group is the rows of a group in key order.
 type group = btree.Map[txn.Key, Record]
 
-// row is kept in chunks that never move. Rows count from 1.
+// row is a row in a chunk. Rows are numbered from 1 and never move.
 type row struct {
 	key    txn.Key
 	value  []byte
@@ -80,8 +80,8 @@ func (s *Hash) Get(k txn.Key) (Record, bool) {
 	return Record{Value: r.value, Writer: r.writer}, true
 }
 
-// Value returns the value of the row under k. It is a Get without the remaining fields of Record, which is too large
-// for registers.
+// Value returns the value of the row under k. It is Get without the other fields of Record, which does not fit into
+// registers.
 func (s *Hash) Value(k txn.Key) (value []byte, found bool) {
 	if k.Ordered() {
 		r, found := s.Get(k)
@@ -116,6 +116,7 @@ func (s *Hash) Scan(r txn.Range, f func(txn.Key, Record) bool) {
 	}
 	if r.Reverse {
 		g.Descend(r.To, func(k txn.Key, rec Record) bool {
+			// Descend starts at To, which does not belong to the range.
 			return k == r.To || k >= r.From && take(k, rec)
 		})
 		return
@@ -147,7 +148,7 @@ func (s *Hash) Warm(keys []txn.Access) {
 // Load implements Store.
 func (s *Hash) Load(k txn.Key, value []byte) { s.Put(k, value, 0) }
 
-// Put writes the row under k for a transaction. The store owns value from then on; of k it keeps a copy.
+// Put writes the row under k for a transaction. The store takes ownership of value, and copies k.
 func (s *Hash) Put(k txn.Key, value []byte, writer txn.ID) {
 	s.ops++
 	if k.Ordered() {
@@ -185,7 +186,7 @@ func (s *Hash) putOrdered(k txn.Key, r Record) {
 		g = &group{}
 		s.groups[txn.Key(strings.Clone(string(k.Unit())))] = g
 	}
-	// A tree keeps the key of an existing row, so only a new row needs a copy of its key. New rows are mostly appended:
+	// A tree keeps the key of an existing row, so only a new row needs a copy of its key. New rows usually go to the end:
 	// Load is a Set that tries the end first.
 	if last, _, any := g.Max(); any && k <= last {
 		if old, found := g.Get(k); found {
@@ -210,6 +211,7 @@ func (s *Hash) deleteOrdered(k txn.Key) {
 	}
 	s.count--
 	s.bytes -= int64(len(k) + len(r.Value))
+	// Empty groups would accumulate in workloads that consume groups, such as queues.
 	if g.Len() == 0 {
 		delete(s.groups, k.Unit())
 	}
@@ -229,6 +231,7 @@ func (s *Hash) Delete(k txn.Key) {
 	r := s.own(n)
 	s.bytes -= int64(len(r.value) + len(r.key))
 	s.count--
+	// The free list reuses the field writer as its link.
 	*r = row{writer: txn.ID(s.free)}
 	s.free = n
 	s.index.remove(at)
@@ -239,7 +242,7 @@ func (s *Hash) Reset(rows int) {
 	*s = Hash{ops: s.ops, index: newIndex(rows)}
 }
 
-// Replace replaces all rows, except rows that every node holds, with the given rows. It copies their values.
+// Replace replaces all rows, except rows that every node stores, with the given rows. It copies their values.
 func (s *Hash) Replace(rows []Row) {
 	var everywhere []Row
 	s.Each(func(k txn.Key, r Record) {
@@ -268,7 +271,7 @@ func (s *Hash) Ops() uint64 { return s.ops }
 // Each implements Store.
 func (s *Hash) Each(f func(txn.Key, Record)) {
 	for n := range s.used {
-		// A row that is in use has a key; keys are never empty.
+		// Rows in use have a key; keys are never empty.
 		if r := s.row(n + 1); r.key != "" {
 			f(r.key, Record{Value: r.value, Writer: r.writer})
 		}

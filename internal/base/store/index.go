@@ -10,17 +10,17 @@ import (
 // by an integer key touches a single slot; a Go map of strings also touches a control word and the key's bytes. The
 // slots have no pointers, so the garbage collector need not scan them.
 type index struct {
-	slots []slot // a power of two, at most three quarters full
+	slots []slot // their number is a power of two; at most three quarters are used
 	shift uint   // 64 - log2(len(slots))
 	count int
 }
 
-// slot is an entry of the index. If a key consists of just table and shard number, id is the shard number and tag the
-// table, which identify the key. For other keys tag is otherKey and id a hash.
+// slot is an entry of the index. For a key that consists of just table and shard number, id is the shard number and tag
+// the table, which identify the key. For other keys, tag is otherKey and id a hash.
 type slot struct {
 	id  uint64
 	tag uint32
-	row uint32 // 0: empty
+	row uint32 // 0 if the slot is empty
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 	minSlots = 16
 )
 
-// newIndex returns an index with room for as many rows.
+// newIndex returns an index with room for the given number of rows.
 func newIndex(rows int) index {
 	slots := minSlots
 	for 3*slots < 4*rows {
@@ -53,7 +53,7 @@ func identify(k txn.Key) (id uint64, tag uint32) {
 	return h, otherKey
 }
 
-// home returns the slot where the search for an entry begins.
+// home returns the slot where the search for an entry starts.
 func (x *index) home(id uint64, tag uint32) int {
 	h := (id ^ uint64(tag)<<56) * 0x9e3779b97f4a7c15
 	h ^= h >> 32
@@ -64,8 +64,8 @@ func (x *index) home(id uint64, tag uint32) int {
 // rows returns the keys of rows by their numbers.
 type rows interface{ key(row uint32) txn.Key }
 
-// find returns the number of the row under k and the position of its slot. Without such a row, it returns 0 and the
-// position of the empty slot for it.
+// find returns the number of the row under k and the position of its slot. If there is no such row, it returns 0 and
+// the position of the empty slot for it.
 func (x *index) find(k txn.Key, of rows) (row uint32, at int) {
 	id, tag := identify(k)
 	mask := len(x.slots) - 1
@@ -74,13 +74,14 @@ func (x *index) find(k txn.Key, of rows) (row uint32, at int) {
 		if sl.row == 0 {
 			return 0, i
 		}
+		// The id of other keys is only a hash, so the keys must be compared.
 		if sl.id == id && sl.tag == tag && (tag != otherKey || of.key(sl.row) == k) {
 			return sl.row, i
 		}
 	}
 }
 
-// add enters a row under a key that is not in the index, at the position returned by find.
+// add adds a row under a key that is not in the index, at the position returned by find.
 func (x *index) add(k txn.Key, row uint32, at int) {
 	id, tag := identify(k)
 	x.slots[at] = slot{id, tag, row}
@@ -100,7 +101,7 @@ func (x *index) grow() {
 	}
 }
 
-// gap returns the place where an entry goes that is not in the index.
+// gap returns the position of the empty slot for a new entry.
 func (x *index) gap(sl slot) int {
 	mask := len(x.slots) - 1
 	i := x.home(sl.id, sl.tag)
@@ -117,6 +118,7 @@ func (x *index) remove(at int) {
 	mask := len(x.slots) - 1
 	for i := (at + 1) & mask; x.slots[i].row != 0; i = (i + 1) & mask {
 		home := x.home(x.slots[i].id, x.slots[i].tag)
+		// The entry may move to the gap only if the gap is between its home and its position, modulo the table size.
 		if (i-home)&mask >= (i-at)&mask {
 			x.slots[at] = x.slots[i]
 			at = i

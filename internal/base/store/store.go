@@ -13,43 +13,43 @@ import (
 // Record is a version of a row.
 type Record struct {
 	Value []byte
-	// Version is the version's place in the engine's order of commits; 0 where the engine does not number them.
+	// Version is the version's position in the engine's order of commits; 0 if the engine does not number versions.
 	Version uint64
-	// Writer is the transaction that wrote it, 0 if it was loaded.
+	// Writer is the transaction that wrote the version; 0 if it was loaded.
 	Writer txn.ID
 }
 
-// Reader is a state of the rows. Values must not be changed.
+// Reader reads a state of the rows. Its values must not be changed.
 type Reader interface {
 	// Get returns the row under k.
 	Get(k txn.Key) (Record, bool)
-	// Scan calls f for the rows of a range, in its order, until f returns false. f must not change the store.
+	// Scan calls f for the rows of a range, in the range's order, until f returns false. f must not change the store.
 	Scan(r txn.Range, f func(txn.Key, Record) bool)
 }
 
 // Store is the interface of a node's rows for drivers. They fill the store before the first transaction, and inspect it
-// when the database is quiescent. An engine creates its own kind of store (protocol.Engine.NewStore) and uses further
-// methods of it.
+// when the database is quiescent. An engine creates its own kind of store (protocol.Engine.NewStore) and uses
+// additional methods.
 type Store interface {
 	// Reader reads the newest versions.
 	Reader
-	// Load writes the first version of a row. The store owns value from then on; of k it keeps a copy.
+	// Load writes the first version of a row. The store takes ownership of value, and copies k.
 	Load(k txn.Key, value []byte)
-	// Reset drops all rows and makes room for as many.
+	// Reset drops all rows and allocates space for the given number of rows.
 	Reset(rows int)
-	// Each calls f for the newest version of every row, in no particular order: f's result must not depend on it. f must
-	// not change the store.
+	// Each calls f for the newest version of every row, in no particular order, so the caller's result must not depend on
+	// the order. f must not change the store.
 	Each(f func(txn.Key, Record))
-	// Len is the number of rows.
+	// Len returns the number of rows.
 	Len() int
-	// Bytes is the size of their keys and newest values.
+	// Bytes returns the total size of keys and newest values, in bytes.
 	Bytes() int64
 	// Freeze returns the present contents of the store. It takes some nanoseconds per thousand rows.
 	Freeze() Frozen
 	// Thaw adds a part of the contents of another store of the same kind. This store must be empty before the first part.
 	Thaw(part []byte) error
-	// Ops counts the rows that were looked for, met by a scan or written since the start: simulators charge CPU time for
-	// them.
+	// Ops returns the number of rows that were looked up, scanned or written since the start. Simulators charge CPU time
+	// for them.
 	Ops() uint64
 }
 
@@ -59,8 +59,8 @@ type Row struct {
 	Record
 }
 
-// Placed returns the newest versions of all rows except those that every node holds, in key order. A node sends these
-// rows to a node that takes another's place.
+// Placed returns the newest versions of all rows except rows that every node stores, in key order. A node sends these
+// rows to a new incarnation of another node.
 func Placed(s Store) (rows []Row) {
 	s.Each(func(k txn.Key, r Record) {
 		if !k.Everywhere() {
@@ -85,6 +85,7 @@ func DigestRow(k txn.Key, value []byte) uint64 {
 	for i := 0; i < len(k); i++ {
 		h = (h ^ uint64(k[i])) * 1099511628211
 	}
+	// The separator keeps a key and a value from being confused with a longer key and a shorter value.
 	h = (h ^ 0xff) * 1099511628211
 	for _, c := range value {
 		h = (h ^ uint64(c)) * 1099511628211

@@ -88,10 +88,10 @@ func TestHashIsAMap(t *testing.T) {
 	}
 }
 
-// model is a plain versioned store: every version of every row that was ever written.
+// model is a simple versioned store: every version of every row that was ever written.
 type model map[txn.Key][]version
 
-// at returns the rows as of a version, in a range and in its order.
+// at returns the rows of a range as of a version, in the range's order.
 func (m model) at(v uint64, r txn.Range) (out []string) {
 	var keys []txn.Key
 	for k := range m {
@@ -131,7 +131,7 @@ func scan(s Reader, r txn.Range) (out []string) {
 	return out
 }
 
-// randomRange draws a range of a group that ordered returns keys of.
+// randomRange draws a range of a group whose keys ordered returns.
 func randomRange(r *rand.Rand) txn.Range {
 	group := r.IntN(4)
 	g := txn.Range{From: ordered(group, r.IntN(40)), Reverse: r.IntN(2) == 0, Limit: r.IntN(4) * r.IntN(5)}
@@ -246,7 +246,7 @@ func TestVersionedIsAModel(t *testing.T) {
 	}
 }
 
-// kept is the number of a row's older versions.
+// kept returns the number of older versions of a row.
 func (s *Versioned) kept(l *versions) (n int) {
 	for o := l.older; o != 0; o = s.older.at(o).before {
 		n++
@@ -434,8 +434,8 @@ func benchmarkUpdate(b *testing.B, s Store, put func(k txn.Key, value []byte, ve
 	}
 }
 
-// TestOperations checks the number of operations that simulators charge for: a row costs a single operation, whatever
-// the method.
+// TestOperations checks the number of operations that simulators charge for: a row costs a single operation, with any
+// method.
 func TestOperations(t *testing.T) {
 	for name, s := range map[string]Store{"hash": NewHash(), "versioned": NewVersioned()} {
 		s.Load(ordered(1, 1), []byte("v"))

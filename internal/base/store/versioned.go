@@ -12,12 +12,12 @@ import (
 )
 
 // Versioned keeps all versions of rows that are still readable. The versions of a row are written in ascending order;
-// rows are independent of each other. A tree finds the rows with ordered keys, in key order. An index finds the
-// remaining rows, which are never scanned; it takes a third of the time. Rows and their older versions are in chunks
-// and refer to each other by number. So after a warm-up, an update allocates no memory.
+// rows are independent of each other. A tree finds the rows with ordered keys, in key order. An index finds the other
+// rows, which are never scanned; it takes a third of the time. Rows and their older versions are in chunks and refer to
+// each other by number. So after a warm-up, an update allocates no memory.
 type Versioned struct {
 	ordered btree.Map[txn.Key, uint32]
-	index   index // of the rows without ordered keys
+	index   index // for rows without ordered keys
 	rows    slab[versions]
 	older   slab[past]
 	count   int
@@ -27,16 +27,16 @@ type Versioned struct {
 	trimmed uint64
 	// newest is set if only the last version of a row is readable.
 	newest bool
-	// replaced are the versions that took the place of others, in the order in which they were written.
+	// replaced lists the versions that have replaced older versions, in the order in which they were written.
 	replaced queue.Queue[replacement]
-	seen     byte // what Warm has read
+	seen     byte // keeps the compiler from removing the reads of Warm
 }
 
-// versions holds the last version of a row, and the older versions that are still readable.
+// versions is a row: its last version, and the older versions that are still readable.
 type versions struct {
-	key   txn.Key // empty: no row is here
+	key   txn.Key // empty for a free row
 	last  version
-	older uint32 // number of the version before the last, 0: none
+	older uint32 // number of the version before the last; 0 for none
 }
 
 type version struct {
@@ -44,29 +44,28 @@ type version struct {
 	deleted bool
 }
 
-// past is a replaced version with the number of its predecessor, or 0 if no predecessor is kept.
+// past is a replaced version with the number of its predecessor; 0 if no predecessor is kept.
 type past struct {
 	version
 	before uint32
 }
 
 // replacement records that a row has versions older than this version. The row may have been removed since, and its
-// number may be in use for another row.
+// number may have been reused for another row.
 type replacement struct {
 	row     uint32
 	version uint64
 }
 
-// slab keeps values in chunks that never move. They are numbered from 1, and numbers that were given back are used
-// again.
+// slab stores values in chunks that never move. Values are numbered from 1, and freed numbers are reused.
 type slab[T any] struct {
 	chunks [][]T
-	shared []bool // chunks that a Frozen has, too
+	shared []bool // by chunk: whether a Frozen shares it
 	free   []uint32
 	used   uint32
 }
 
-const slabBits = 7 // small: simulations of many small stores pay for a chunk each
+const slabBits = 7 // small, because simulations of many small stores pay for a chunk each
 
 func (s *slab[T]) at(n uint32) *T { return &s.chunks[(n-1)>>slabBits][(n-1)&(1<<slabBits-1)] }
 
@@ -112,7 +111,7 @@ func NewNewest() *Versioned {
 // key implements rows.
 func (s *Versioned) key(n uint32) txn.Key { return s.rows.at(n).key }
 
-// find returns the number of the row under k, or 0, and its place if the index has it.
+// find returns the number of the row under k, or 0, and its position if the row is in the index.
 func (s *Versioned) find(k txn.Key) (n uint32, at int) {
 	if k.Ordered() {
 		n, _ = s.ordered.Get(k)
@@ -121,7 +120,7 @@ func (s *Versioned) find(k txn.Key) (n uint32, at int) {
 	return s.index.find(k, s)
 }
 
-// at returns the last of a row's versions up to v, or nil.
+// at returns the last version of a row up to v, or nil.
 func (s *Versioned) at(l *versions, v uint64) *version {
 	if l.last.Version <= v {
 		return &l.last
@@ -167,8 +166,8 @@ func (s *Versioned) Get(k txn.Key) (Record, bool) { return s.get(k, Newest) }
 // Scan implements Reader.
 func (s *Versioned) Scan(r txn.Range, f func(txn.Key, Record) bool) { s.scan(r, Newest, f) }
 
-// At returns the rows at version v: each row in its last version up to v. Versions before the version of the last Trim
-// may be missing.
+// At returns the rows as of version v: each row in its last version up to v. Versions before the version of the last
+// Trim may be missing.
 func (s *Versioned) At(v uint64) Reader { return snapshot{s, v} }
 
 type snapshot struct {
@@ -236,7 +235,7 @@ func (s *Versioned) Load(k txn.Key, value []byte) { s.write(k, version{Record: R
 // of the value, and copies k.
 func (s *Versioned) Put(k txn.Key, r Record) { s.write(k, version{Record: r}) }
 
-// Delete writes a version that says that there is no row.
+// Delete writes a version in which the row does not exist.
 func (s *Versioned) Delete(k txn.Key, v uint64, writer txn.ID) {
 	s.write(k, version{Record{Version: v, Writer: writer}, true})
 }
@@ -257,6 +256,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 	s.ops++
 	n, at := s.find(k)
 	if n == 0 {
+		// No read can see this deletion or a version before it.
 		if v.deleted && v.Version <= s.trimmed {
 			return
 		}
@@ -267,6 +267,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 		} else {
 			s.index.add(own, n, at)
 		}
+		// The deletion is kept until a Trim, so that Newest and later reads can see it.
 		if v.deleted {
 			s.replaced.Push(replacement{n, v.Version})
 			return
@@ -295,6 +296,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 		}
 		return
 	}
+	// A version that is written again replaces itself and has no predecessor to keep.
 	if v.Version > last.Version && !s.newest {
 		l.older = s.older.add(past{*last, l.older})
 	}
@@ -304,7 +306,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 	}
 }
 
-// drop forgets a row, which has no older versions.
+// drop removes a row without older versions.
 func (s *Versioned) drop(n uint32) {
 	if k := s.rows.at(n).key; k.Ordered() {
 		s.ordered.Delete(k)
@@ -334,16 +336,17 @@ func (s *Versioned) Trim(v uint64) {
 		s.replaced.Pop()
 		l := s.rows.at(n)
 		switch {
-		case l.key == "": // it was forgotten
+		case l.key == "": // the row has been dropped
 		case l.last.Version > v:
 			for n := l.older; n != 0; {
 				p := s.older.at(n)
-				if p.Version <= v { // the last that is seen
+				if p.Version <= v { // the last version that a read at v can see
 					p = s.older.own(n)
 					s.cut(&p.before)
 				}
 				n = p.before
 			}
+		// The last version is at or before v, so no older version is visible any more.
 		default:
 			l = s.rows.own(n)
 			if s.cut(&l.older); l.last.deleted {
@@ -353,7 +356,7 @@ func (s *Versioned) Trim(v uint64) {
 	}
 }
 
-// Reset implements Store. It resets the version of the last Trim, unless it is Newest.
+// Reset implements Store. It also resets the version of the last Trim, unless it is Newest.
 func (s *Versioned) Reset(rows int) {
 	trimmed := s.trimmed
 	*s = Versioned{index: newIndex(rows), ops: s.ops, newest: s.newest}
@@ -371,8 +374,8 @@ func (s *Versioned) Each(f func(txn.Key, Record)) {
 	})
 }
 
-// EachChange calls f for the last change of every row, deletions that are not trimmed included, in no particular order:
-// f's result must not depend on it. f must not change the store.
+// EachChange calls f for the last change of every row, including deletions that are not trimmed, in no particular
+// order, so the caller's result must not depend on the order. f must not change the store.
 func (s *Versioned) EachChange(f func(k txn.Key, r Record, deleted bool)) {
 	s.each(func(l *versions) { f(l.key, l.last.Record, l.last.deleted) })
 }

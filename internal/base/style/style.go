@@ -1,5 +1,5 @@
-// Package style holds the style sheet of all pages that Geobench writes. It has a light and a dark mode, and refers to
-// no external resources.
+// Package style provides the style sheet of all pages that Geobench writes. It has a light and a dark mode, and uses no
+// external resources.
 package style
 
 import _ "embed"

@@ -1,7 +1,7 @@
 package txn
 
-// Class is the reach of a transaction (SmallBank on Detock, section 3.4). It states whether its keys have a single home
-// region or several, and a single partition number or several.
+// Class is the reach of a transaction (SmallBank on Detock, section 3.4): whether its keys have a single home region or
+// several, and a single partition number or several.
 type Class uint8
 
 // The four classes.
@@ -14,7 +14,7 @@ const (
 	NumClasses
 )
 
-// ClassOf returns the class of a transaction with these properties.
+// ClassOf returns the class with these properties.
 func ClassOf(multiHome, multiPartition bool) Class {
 	var c Class
 	if multiPartition {

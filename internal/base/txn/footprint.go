@@ -5,7 +5,7 @@ import "fmt"
 // Mode is the way in which a transaction uses a row, or the rows of a group.
 type Mode uint8
 
-// The ways to use a row.
+// Values of Mode.
 const (
 	Read      Mode = 1
 	Write     Mode = 2
@@ -19,26 +19,26 @@ type Access struct {
 	Mode Mode
 }
 
-// Range names rows of a group, in key order: from From up to, but not including, To. If To is empty, it is the single
-// row From, which need not belong to a group.
+// Range is the rows of a group with keys in [From, To), in key order. If To is empty, it is the single row From, which
+// need not belong to a group.
 type Range struct {
 	From, To Key
-	// Reverse takes the rows in descending order.
+	// Reverse selects descending order.
 	Reverse bool
-	// Limit is the most rows that are taken; 0 is all.
+	// Limit is the maximum number of rows; 0 means no limit.
 	Limit int
 }
 
 // Point returns the range of a single row.
 func Point(k Key) Range { return Range{From: k} }
 
-// Prefix returns the range of all rows whose keys begin with k, the key of a group or longer.
+// Prefix returns the range of all rows whose keys start with k. k must be the key of a group or longer.
 func Prefix(k Key) Range { return Range{From: k, To: k.End()} }
 
 // Point reports whether the range is a single row, which need not exist.
 func (r *Range) Point() bool { return r.To == "" }
 
-// Valid reports whether the range is a single row, or starts and ends in the same group.
+// Valid reports whether the range is a single row, or is inside a single group.
 func (r *Range) Valid() bool {
 	if !r.From.Valid() || r.Limit < 0 {
 		return false
@@ -49,7 +49,7 @@ func (r *Range) Valid() bool {
 	return r.From.Ordered() && r.From < r.To && r.To <= r.From.Unit().End()
 }
 
-// CheckScan returns an error if a procedure must not scan the range.
+// CheckScan returns an error if a procedure cannot scan the range.
 func (r *Range) CheckScan() error {
 	if r.Point() || !r.Valid() {
 		return fmt.Errorf("%v cannot be scanned: a scan begins and ends inside a group of rows with ordered keys", r)
@@ -57,7 +57,7 @@ func (r *Range) CheckScan() error {
 	return nil
 }
 
-// Contains reports whether the row k is in the range, whatever the limit.
+// Contains reports whether row k is in the range, regardless of the limit.
 func (r *Range) Contains(k Key) bool {
 	if r.Point() {
 		return k == r.From
@@ -69,18 +69,21 @@ func (r *Range) Contains(k Key) bool {
 func (r *Range) Covers(s *Range) bool {
 	switch {
 	case s.Point():
+		// With a limit, r may have ended before the row, whose absence would prove nothing.
 		return r.Contains(s.From) && r.Limit == 0
 	case r.Limit == 0:
 		return r.From <= s.From && s.To <= r.To
+	// r has seen only the first rows of its range, in its order.
 	case s.Limit == 0 || s.Limit > r.Limit || s.Reverse != r.Reverse:
 		return false
+	// In descending order both must start at the same end, or r's limit may be used up before s starts.
 	case r.Reverse:
 		return r.To == s.To && r.From <= s.From
 	}
 	return r.From == s.From && s.To <= r.To
 }
 
-// String prints the range for a person.
+// String formats the range for people.
 func (r *Range) String() string {
 	if r.Point() {
 		return r.From.String()
@@ -95,20 +98,20 @@ func (r *Range) String() string {
 	return s
 }
 
-// Footprint names the rows that a transaction accesses, as far as its procedure can derive them from its arguments. It
-// omits rows that are everywhere.
+// Footprint declares the rows that a transaction accesses, as far as its procedure can derive them from its arguments.
+// It omits rows that every node stores.
 type Footprint struct {
-	// Accesses are the rows and groups, each once. Engines place, order and lock a transaction by them.
+	// Accesses lists the rows and groups, each once. Engines use them to place, order and lock a transaction.
 	Accesses []Access
-	// Ranges are the rows that are read in groups with a Read access, for nodes that fetch or send them. Rows that are
-	// written in a group need not be named.
+	// Ranges lists the rows that are read in groups with a Read access, for nodes that fetch or send them. Rows written
+	// in a group need not be listed.
 	Ranges []Range
-	// Exact says that the transaction touches nothing else. Otherwise the footprint is a hint, good enough to send the
-	// transaction where most of its rows are and to fetch them in advance.
+	// Exact is set if the transaction accesses no other rows. Otherwise the footprint is a hint, for sending the
+	// transaction to where most of its rows are, and for fetching them in advance.
 	Exact bool
 }
 
-// Add adds the use of a row. A row without a group must be added only once.
+// Add adds an access to a row. A row without a group must be added only once.
 func (f *Footprint) Add(k Key, m Mode) {
 	switch {
 	case k.Everywhere():
@@ -128,7 +131,7 @@ func (f *Footprint) AddScan(r Range) {
 	f.Ranges = append(f.Ranges, r)
 }
 
-// addGroup adds a use of a group, which may have been added before.
+// addGroup adds an access to a group, or extends the mode of an existing access.
 func (f *Footprint) addGroup(group Key, m Mode) {
 	for i := range f.Accesses {
 		if a := &f.Accesses[i]; a.Key == group {
@@ -139,7 +142,7 @@ func (f *Footprint) addGroup(group Key, m Mode) {
 	f.Accesses = append(f.Accesses, Access{group, m})
 }
 
-// find returns the access by way of which the row k is used, or nil.
+// find returns the access to the row k or its group, or nil.
 func (f *Footprint) find(k Key) *Access {
 	unit := k.Unit()
 	for i := range f.Accesses {
@@ -150,8 +153,9 @@ func (f *Footprint) find(k Key) *Access {
 	return nil
 }
 
-// Reads reports whether the footprint names a read of these rows.
+// Reads reports whether the footprint declares a read of the rows of r.
 func (f *Footprint) Reads(r *Range) bool {
+	// Every node stores these rows, so they need no declaration, but they cannot be scanned.
 	if r.From.Everywhere() {
 		return r.Point()
 	}
@@ -170,13 +174,13 @@ func (f *Footprint) Reads(r *Range) bool {
 	return false
 }
 
-// Writes reports whether the footprint names a write of the row k.
+// Writes reports whether the footprint declares a write of row k.
 func (f *Footprint) Writes(k Key) bool {
 	a := f.find(k)
 	return a != nil && a.Mode&Write != 0
 }
 
-// readsIn reports whether there is a range in a group.
+// readsIn reports whether Ranges has a range in a group.
 func (f *Footprint) readsIn(group Key) bool {
 	for i := range f.Ranges {
 		if f.Ranges[i].From.Unit() == group {
@@ -186,7 +190,7 @@ func (f *Footprint) readsIn(group Key) bool {
 	return false
 }
 
-// check returns an error that names an invalid entry of the footprint.
+// check returns an error that describes an invalid entry of the footprint.
 func (f *Footprint) check() error {
 	if f.Exact && len(f.Accesses) == 0 {
 		return errNoKeys
@@ -194,7 +198,7 @@ func (f *Footprint) check() error {
 	for i := range f.Accesses {
 		a := &f.Accesses[i]
 		if len(a.Key) >= 9 && a.Key[0]&keyMarks == 0 && a.Mode-1 < ReadWrite {
-			continue // most are rows with integer keys, which pass the remaining checks
+			continue // fast path: most are rows with integer keys, which pass the remaining checks
 		}
 		if !a.Key.Valid() || a.Key.Unit() != a.Key || a.Key.Everywhere() || a.Mode&^ReadWrite != 0 || a.Mode == 0 {
 			return fmt.Errorf("%v is not a valid access: it must be a row or a group, which is not everywhere, with a mode", a.Key)

@@ -7,10 +7,10 @@ import (
 	"github.com/twmb/murmur3"
 )
 
-// Table numbers the tables of a workload, 0 to 31.
+// Table is the number of a table of a workload, 0 to 31.
 type Table uint8
 
-// MaxTable is the largest number of a table.
+// MaxTable is the largest table number.
 const MaxTable Table = 31
 
 // Tables is a set of tables.
@@ -27,7 +27,7 @@ func TablesOf(tables ...Table) (s Tables) {
 // Has reports whether a table is in the set.
 func (s Tables) Has(t Table) bool { return s>>t&1 != 0 }
 
-// The marks in a key's first byte, in addition to the table.
+// Marks in a key's first byte, in addition to the table.
 const (
 	stringKey     = 0x80 // the remaining bytes are a string placed by its hash
 	orderedKey    = 0x40 // the row belongs to a group of ordered rows
@@ -35,10 +35,10 @@ const (
 	keyMarks      = stringKey | orderedKey | everywhereKey
 )
 
-// Unplaced are the marks in the first byte of keys that are not placed by the shard number that follows.
+// Unplaced holds the marks of keys without a shard number.
 const Unplaced = stringKey | everywhereKey
 
-// Key names a row: its table and primary key. It is an opaque, comparable, immutable byte string:
+// Key identifies a row by its table and primary key. It is an opaque, comparable, immutable byte string:
 //
 //	integer key:     table        | shard number, 8 bytes big-endian | rest of the primary key
 //	string key:      table | 0x80 | primary key
@@ -50,7 +50,7 @@ const Unplaced = stringKey | everywhereKey
 //
 // Rows with ordered keys can be scanned in the byte order of their keys. Their tables are divided into groups, for
 // example the orders of a district. A scan stays inside a group. Engines that must know the rows of a transaction in
-// advance lock and order a group as a single row, so that a scan meets no phantom.
+// advance lock and order a group as a single row, so scans have no phantoms.
 type Key string
 
 // IntKey returns the key of table's row id, placed by id.
@@ -67,7 +67,7 @@ func CompositeKey(table Table, shard uint64, rest []byte) Key {
 }
 
 // AppendIntKey appends the bytes of IntKey to b. Followed by the remainder of a primary key, they are the bytes of
-// CompositeKey. A caller that needs many keys can store them in a single piece of memory.
+// CompositeKey. A caller that needs many keys can thus store them in a single allocation.
 func AppendIntKey(b []byte, table Table, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, byte(table)), id)
 }
@@ -80,8 +80,8 @@ func StringKey(table Table, pk string) Key {
 	return Key(b)
 }
 
-// OrderedKey returns the key of the row called rest in a group, placed by shard. A group's name has at most 255 bytes.
-// Without rest it is the key of the group itself, which no row has.
+// OrderedKey returns the key of the row rest in a group placed by shard. A group's name has at most 255 bytes. With an
+// empty rest it is the key of the group itself, which no row has.
 func OrderedKey(table Table, shard uint64, group, rest []byte) Key {
 	return Key(append(AppendGroupKey(make([]byte, 0, 10+len(group)+len(rest)), table, shard, group...), rest...))
 }
@@ -93,7 +93,7 @@ func AppendGroupKey(b []byte, table Table, shard uint64, group ...byte) []byte {
 	return append(append(b, byte(len(group))), group...)
 }
 
-// EverywhereKey returns the key of table's row pk, which every node holds.
+// EverywhereKey returns the key of table's row pk, which every node stores.
 func EverywhereKey(table Table, pk []byte) Key {
 	return Key(AppendEverywhereKey(make([]byte, 0, 1+len(pk)), table, pk...))
 }
@@ -109,13 +109,13 @@ func (k Key) Table() Table { return Table(k[0] &^ keyMarks) }
 // Ordered reports whether the row belongs to a group and can be scanned.
 func (k Key) Ordered() bool { return len(k) > 0 && k[0]&orderedKey != 0 }
 
-// Everywhere reports whether every node holds the row.
+// Everywhere reports whether every node stores the row.
 func (k Key) Everywhere() bool { return len(k) > 0 && k[0]&everywhereKey != 0 }
 
 // Marked reports whether the row is Ordered or Everywhere.
 func (k Key) Marked() bool { return len(k) > 0 && k[0]&(orderedKey|everywhereKey) != 0 }
 
-// Unit returns the key that engines lock and order when the row is used: its group's key if the row is in a group,
+// Unit returns the key that engines lock and order when the row is used: the group's key if the row is in a group,
 // otherwise k itself.
 func (k Key) Unit() Key {
 	if k.Ordered() {
@@ -124,10 +124,11 @@ func (k Key) Unit() Key {
 	return k
 }
 
-// End returns the least key that is larger than every key which begins with k.
+// End returns the smallest key that is larger than every key with the prefix k, or "" if there is none.
 func (k Key) End() Key {
 	b := []byte(k)
 	for i := len(b) - 1; i >= 0; i-- {
+		// A byte of 0xff overflows to 0; the carry goes to the byte before it.
 		if b[i]++; b[i] != 0 {
 			return Key(b[:i+1])
 		}
@@ -135,8 +136,8 @@ func (k Key) End() Key {
 	return ""
 }
 
-// Shard returns the number that places the row. It is the shard number of an integer or ordered key, and the 32-bit
-// murmurhash3 (seed 0) of a string key. It is zero for an everywhere key, which is not placed, and for a malformed key;
+// Shard returns the number that places the row: the shard number of an integer or ordered key, or the 32-bit
+// murmurhash3 (seed 0) of a string key. It is 0 for an everywhere key, which is not placed, and for a malformed key;
 // see Valid.
 func (k Key) Shard() uint64 {
 	switch {
@@ -150,8 +151,8 @@ func (k Key) Shard() uint64 {
 	return 0
 }
 
-// Plain returns the table and the shard number of a key that consists of nothing else: it has no marks and no further
-// columns.
+// Plain returns the table and the shard number of a key that consists only of these. ok is false for a key with marks
+// or further columns.
 func (k Key) Plain() (table Table, shard uint64, ok bool) {
 	if len(k) != 9 || k[0] > byte(MaxTable) {
 		return 0, 0, false
@@ -165,10 +166,10 @@ func (k Key) number() uint64 {
 		uint64(k[5])<<24 | uint64(k[6])<<16 | uint64(k[7])<<8 | uint64(k[8])
 }
 
-// HashString is the placement hash of a string primary key.
+// HashString returns the placement hash of a string primary key.
 func HashString(pk string) uint32 { return murmur3.StringSum32(pk) }
 
-// Valid reports whether k has the shape of a key. Keys from the network are checked once, when they are decoded.
+// Valid reports whether k is well-formed. Keys from the network are checked when they are decoded.
 func (k Key) Valid() bool {
 	if len(k) == 0 {
 		return false
@@ -184,7 +185,7 @@ func (k Key) Valid() bool {
 	return false
 }
 
-// String prints the key for a person: t2/17, t0/"Client17", t3/5/0102, t4/5/[01]00ff for row 00ff of group 01.
+// String formats the key for people: t2/17, t0/"Client17", t3/5/0102, t4/5/[01]00ff for row 00ff of group 01.
 func (k Key) String() string {
 	switch {
 	case !k.Valid():

@@ -1,6 +1,6 @@
-// Package txn defines transactions. A transaction is an id, a procedure with its arguments, and the footprint that the
-// procedure declares. The footprint names the rows and ranges that the transaction may access, exactly or as a hint.
-// Procedures are deterministic functions over a Ctx, so that an engine may run them at any node, as often as its
+// Package txn defines transactions. A transaction consists of an ID, a procedure with its arguments, and the footprint
+// that the procedure declares. The footprint lists the rows and ranges that the transaction may access, exactly or as a
+// hint. Procedures are deterministic functions over a Ctx, so an engine may run them at any node, as often as its
 // protocol needs. See docs/transactions.md.
 package txn
 
@@ -10,56 +10,58 @@ import (
 	"slices"
 )
 
-// ID names a transaction uniquely within the life of a database. Clients make them up: see MakeID.
+// ID identifies a transaction uniquely within the lifetime of a database. Clients create IDs: see MakeID.
 type ID uint64
 
-// MakeID returns the n-th id of a client stream. stream is unique among the load generators of a run (24 bits),
-// n counts from 1 (40 bits).
+// MakeID returns the n-th ID of a client stream. stream (24 bits) is unique among the load generators of a run; n (40
+// bits) counts from 1.
 func MakeID(stream uint32, n uint64) ID { return ID(uint64(stream&0xffffff)<<40 | n&(1<<40-1)) }
 
-// Stream returns the client stream that made the id.
+// Stream returns the client stream of the ID.
 func (id ID) Stream() uint32 { return uint32(id >> 40) }
 
-// String prints the id as stream.number.
+// String formats the ID as stream.number.
 func (id ID) String() string { return fmt.Sprintf("%d.%d", id.Stream(), uint64(id)&(1<<40-1)) }
 
-// ProcID numbers a stored procedure. Numbers never change, since they are sent over the network: see
+// ProcID is the number of a stored procedure. Numbers never change, because they are sent over the network: see
 // internal/bench/workload.
 type ProcID uint16
 
-// Transaction is a call of a stored procedure. Once submitted it is immutable, and the nodes of a simulation may share
+// Transaction is a call of a stored procedure. It is immutable once submitted, and the nodes of a simulation may share
 // it.
 type Transaction struct {
 	ID   ID
 	Proc ProcID
-	// Attempt counts the client's earlier attempts at the same call. Each had a separate ID and left no trace.
+	// Attempt is the number of the client's earlier attempts at the same call. Each had a separate ID and left no trace.
 	Attempt uint8
-	// Found says that the Footprint was found by a reconnaissance: it travels with the transaction. Otherwise it is a
-	// function of Proc and Args, filled in by Registry.Prepare and never sent.
+	// Found is set if a reconnaissance has found the Footprint, which is then encoded with the transaction. Otherwise the
+	// footprint is a function of Proc and Args: Registry.Prepare fills it in, and it is never sent.
 	Found bool
-	// Home is the number of the region whose clients sent the transaction, as a hint. It is not sent over the network,
-	// since clients send to nodes of their region.
+	// Home is a hint: the number of the region whose clients sent the transaction. It is not sent over the network,
+	// because clients send to nodes of their region.
 	Home uint16
 	Args []byte
 	Footprint
 }
 
-// Status is the final status of a transaction as its client sees it.
+// Status is the final status of a transaction as reported to its client.
 type Status uint8
 
-// The ways a transaction ends.
+// Values of Status.
 const (
-	// Committed: its writes are in the database.
+	// Committed: the transaction's writes are in the database.
 	Committed Status = iota + 1
-	// Aborted: the transaction left no trace. Cause specifies whether the procedure or the concurrency control gave up.
+	// Aborted: the transaction left no trace. Cause specifies whether the procedure or the concurrency control aborted
+	// it.
 	Aborted
-	// Refused: the node could not take it (it is overloaded, not ready or has lost its peers); it left no trace.
+	// Refused: the node did not accept the transaction (it is overloaded, not ready or has lost its peers). The
+	// transaction left no trace.
 	Refused
-	// Unknown: the connection or the client's patience ended first; it may or may not have been committed.
+	// Unknown: the connection was lost or the client timed out first. The transaction may have been committed or not.
 	Unknown
 )
 
-// String names the status in lower case.
+// String returns the status in lower case.
 func (s Status) String() string {
 	switch s {
 	case Committed:
@@ -77,23 +79,22 @@ func (s Status) String() string {
 // Cause is the reason why a transaction did not commit.
 type Cause uint8
 
-// The causes. A committed transaction has none.
+// Values of Cause. A committed transaction has the zero value.
 const (
-	// CauseProcedure: the procedure gave up, deliberately or because of a defect. A second attempt would have the same
-	// result.
+	// CauseProcedure: the procedure aborted, deliberately or because of a defect. A retry would have the same result.
 	CauseProcedure Cause = iota + 1
-	// CauseConflict: the concurrency control gave it up for the sake of other transactions. A second try may succeed.
+	// CauseConflict: the concurrency control aborted the transaction in favour of others. A retry may succeed.
 	CauseConflict
 	// CauseNode: a node or a connection is lost, overloaded or not ready.
 	CauseNode
-	// CauseClient: the client gave up, by its patience or because its session ended.
+	// CauseClient: the client gave up because it timed out or its session ended.
 	CauseClient
-	// CauseMoved: the rows of the transaction have moved away from the node that it was sent to. Only nodes use CauseMoved
-	// and CauseStale: the coordinator sends the transaction again, and clients never see them.
+	// CauseMoved: rows of the transaction have moved away from the node that it was sent to. Only nodes use CauseMoved
+	// and CauseStale: the coordinator sends the transaction again, and clients never see these causes.
 	CauseMoved
-	// CauseStale: the transaction was sent with a footprint that does not hold any more.
+	// CauseStale: the footprint that was sent with the transaction is no longer valid.
 	CauseStale
-	// NumCauses counts the causes and 0, for arrays indexed by Cause.
+	// NumCauses is the number of values including 0, for arrays indexed by Cause.
 	NumCauses
 )
 
@@ -105,62 +106,62 @@ func (c Cause) String() string {
 	return [...]string{"none", "procedure", "conflict", "node", "client", "moved", "stale"}[c]
 }
 
-// Outcome answers a transaction.
+// Outcome is the answer to a transaction.
 type Outcome struct {
 	ID     ID
 	Status Status
-	// Cause of a transaction that was not committed.
+	// Cause is the cause if the transaction did not commit, else 0.
 	Cause Cause
-	// Class is the reach of the transaction as the database determines it afterwards. It is used if the transaction's
-	// footprint was not exact.
+	// Class is the reach of the transaction as determined by the database after its execution. It is used if the
+	// transaction's footprint was not exact.
 	Class Class
-	// Reason names, in a word or two, why a transaction was not committed: a label of bounded cardinality.
+	// Reason describes in a word or two why the transaction did not commit. It is a label of bounded cardinality.
 	Reason string
 	// Result is the return value of the procedure.
 	Result []byte
 }
 
-// Reasons that have the same meaning in every database, in addition to the reasons of procedures.
+// Reasons with the same meaning in every database, in addition to the procedures' reasons.
 const (
-	// ReasonProcedure: the procedure failed, but not with an Abort.
+	// ReasonProcedure: the procedure failed with an error other than an Abort.
 	ReasonProcedure = "procedure-error"
-	// ReasonUndeclared: the procedure accessed a row that its exact footprint does not name. This is a defect of the
-	// workload, and its measurements are meaningless.
+	// ReasonUndeclared: the procedure accessed a row outside its exact footprint. This is a defect of the workload, which
+	// makes its measurements meaningless.
 	ReasonUndeclared = "undeclared-access"
-	// ReasonInvalid: a node refuses the transaction because its procedure is not registered or its footprint is invalid.
+	// ReasonInvalid: a node rejected the transaction because its procedure is not registered or its footprint is invalid.
 	ReasonInvalid = "invalid-transaction"
 )
 
-// ErrUndeclared is the error of a procedure that accesses a row which its exact footprint does not name. The Ctx
-// returns it, or the transaction fails with it at the end.
+// ErrUndeclared is the error of a procedure that accesses a row outside its exact footprint. The Ctx returns it, or the
+// transaction fails with it at the end.
 var ErrUndeclared = errors.New("the footprint, said to be exact, does not name the row")
 
-// ErrProcedure is the error of a transaction of package sqlform that cannot read the database's answer. Its outcome is
-// ReasonProcedure, not an error of the database.
+// ErrProcedure is the error of a transaction of package sqlform that cannot interpret the database's answer. Its
+// outcome has ReasonProcedure: it is not an error of the database.
 var ErrProcedure = errors.New("the answer is not one that the transaction can read")
 
-// ErrNotFound says that there is no such row. Get returns this very value.
+// ErrNotFound means that the row does not exist. Get returns exactly this value.
 var ErrNotFound = errors.New("there is no such row")
 
 // Ctx is a running procedure's view of the database: the rows as its transaction sees them, including the transaction's
-// writes. Values that Get and Scan return must not be changed. Values given to Put belong to the database from then on.
+// writes. Values that Get and Scan return must not be changed. Put passes ownership of the value to the database.
 //
 // Any error other than ErrNotFound stops the transaction: the row has not arrived yet, or the database has failed. The
-// procedure returns the error unchanged and immediately. Put and Delete return nothing: after a failure of either, all
-// later calls fail with its error.
+// procedure must return the error unchanged and immediately. Put and Delete return nothing: if one of them fails, all
+// later calls return its error.
 type Ctx interface {
 	// Get returns the row's value, or ErrNotFound.
 	Get(k Key) (value []byte, err error)
 	// GetAll returns the values of several rows, in the order of keys, and nil for rows that do not exist. It is a single
-	// statement, while Get needs a statement per row.
+	// statement, whereas Get is a statement per row.
 	GetAll(keys []Key) (values [][]byte, err error)
-	// Scan calls f for the rows of a range, in its order, until f returns false. f must not use the Ctx.
+	// Scan calls f for the rows of a range, in the range's order, until f returns false. f must not use the Ctx.
 	Scan(r Range, f func(k Key, value []byte) bool) error
 	Put(k Key, value []byte)
 	Delete(k Key)
 }
 
-// GetEach implements GetAll with a Get per row.
+// GetEach implements Ctx.GetAll with a Get per row.
 func GetEach(c Ctx, keys []Key) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	for i, k := range keys {
@@ -169,15 +170,15 @@ func GetEach(c Ctx, keys []Key) ([][]byte, error) {
 			return nil, err
 		}
 		if err == nil && v == nil {
-			v = []byte{} // nil is for rows that are not there
+			v = []byte{} // nil means that the row does not exist
 		}
 		values[i] = v
 	}
 	return values, nil
 }
 
-// GetRow returns the value of a row, at least minSize bytes. The error is missing where there is no such row or its
-// value is shorter, and otherwise what Get returns.
+// GetRow returns the value of a row with at least minSize bytes. If the row does not exist or its value is shorter, it
+// returns the error missing; otherwise it returns the result of Get.
 func GetRow(c Ctx, k Key, minSize int, missing Abort) ([]byte, error) {
 	v, err := c.Get(k)
 	if err == ErrNotFound || err == nil && len(v) < minSize {
@@ -195,8 +196,8 @@ type Row struct {
 // KeyValue returns the key and the value.
 func (r *Row) KeyValue() (Key, []byte) { return r.Key, r.Value }
 
-// ScanRows calls f for each of rows that is in r, in r's order, until f returns false or r's limit is reached. rows are
-// the rows of a range that covers r, in ascending or descending key order. keyValue returns the key and value of a row.
+// ScanRows calls f for each row in r, in r's order, until f returns false or r's limit is reached. rows holds the rows
+// of a range that covers r, in ascending or descending key order. keyValue returns the key and value of a row.
 func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(Key, []byte) bool) {
 	next, end, step := 0, len(rows), 1
 	if len(rows) > 1 {
@@ -222,20 +223,21 @@ func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(
 type Procedure struct {
 	ID   ProcID
 	Name string
-	// Declare adds to f the rows that the procedure accesses with args, and sets whether they are all: see Footprint. It
-	// fails on malformed arguments.
+	// Declare adds to f the rows that the procedure accesses with args, and sets Exact if these are all: see Footprint.
+	// It returns an error for malformed arguments.
 	Declare func(args []byte, f *Footprint) error
 	// Run executes the procedure. An Abort error undoes its writes and becomes the outcome's reason.
 	Run func(c Ctx, args []byte) (result []byte, err error)
-	// ReadOnly promises that Run never writes, and Declare names no Write: engines may answer it from a snapshot.
+	// ReadOnly guarantees that Run never writes and Declare declares no Write. Engines may run the procedure on a
+	// snapshot.
 	ReadOnly bool
-	// Deletes are the tables from which Run may delete rows. A run that records a history aborts a procedure that deletes
-	// rows of other tables. The reason is that such a run leaves a mark in place of a deleted row. A scan then reaches as
-	// far as in a plain run only where there are no marks.
+	// Deletes is the set of tables from which Run may delete rows. A run that records a history aborts a procedure that
+	// deletes rows of other tables: such a run replaces deleted rows with marks, and scans of tables without marks reach
+	// as far as in a plain run.
 	Deletes Tables
 }
 
-// ReadsOnly reports whether a transaction, which has been prepared, writes nothing.
+// ReadsOnly reports whether a prepared transaction writes nothing.
 func (r *Registry) ReadsOnly(t *Transaction) bool {
 	if p := r.Lookup(t.Proc); p == nil || p.ReadOnly || !t.Exact {
 		return p != nil && p.ReadOnly
@@ -248,9 +250,9 @@ func (r *Registry) ReadsOnly(t *Transaction) bool {
 	return true
 }
 
-// Call makes t, whose ID is set, a call of the procedure. It keeps args, which must not change any more: databases may
-// hold the transaction even after its client has its outcome. Call panics if the procedure refuses the arguments, since
-// that is a programming error.
+// Call sets up t, whose ID is set, as a call of the procedure. It retains args, which must not change afterwards:
+// databases may keep the transaction even after its client has its outcome. Call panics if Declare rejects the
+// arguments, which is a programming error.
 func (p *Procedure) Call(t *Transaction, args []byte) {
 	t.Proc, t.Args = p.ID, args
 	t.Footprint = Footprint{Accesses: t.Accesses[:0], Ranges: t.Ranges[:0]}
@@ -259,7 +261,7 @@ func (p *Procedure) Call(t *Transaction, args []byte) {
 	}
 }
 
-// CheckLen fails unless the arguments of a procedure have as many bytes as it wants, for Procedure.Declare.
+// CheckLen returns an error unless args has want bytes. Procedure.Declare uses it.
 func CheckLen(args []byte, want int) error {
 	if len(args) != want {
 		return fmt.Errorf("the arguments have %d bytes, not %d", len(args), want)
@@ -267,12 +269,12 @@ func CheckLen(args []byte, want int) error {
 	return nil
 }
 
-// Abort is a procedure's own decision to give up.
+// Abort is the error of a procedure that aborts its transaction. Its text is the reason.
 type Abort string
 
 func (a Abort) Error() string { return string(a) }
 
-// AbortOutcome returns the outcome of a transaction with a procedure that returned err.
+// AbortOutcome returns the outcome of a transaction whose procedure returned err.
 func AbortOutcome(id ID, err error) Outcome {
 	o := Outcome{ID: id, Status: Aborted, Cause: CauseProcedure, Reason: ReasonProcedure}
 	var abort Abort
@@ -288,7 +290,7 @@ func AbortOutcome(id ID, err error) Outcome {
 // Registry finds procedures by number.
 type Registry struct{ byID []*Procedure }
 
-// NewRegistry returns a registry of procs. It panics when two share a number, which is a programmer's mistake.
+// NewRegistry returns a registry of procs. It panics if two of them have the same number, which is a programming error.
 func NewRegistry(procs ...*Procedure) *Registry {
 	r := &Registry{}
 	for _, p := range procs {
@@ -322,9 +324,9 @@ func (r *Registry) Lookup(id ProcID) *Procedure {
 
 var errNoKeys = errors.New("the transaction names no key")
 
-// Prepare fills in t.Footprint, unless it was found. It fails for an unknown procedure, malformed arguments or an
-// invalid footprint. It also fails if a ReadOnly procedure declares writes. So every replica can execute a transaction
-// that passes.
+// Prepare fills in t.Footprint, unless it was found. It returns an error for an unknown procedure, malformed arguments,
+// an invalid footprint, or a ReadOnly procedure that declares writes. So every replica can execute a prepared
+// transaction.
 func (r *Registry) Prepare(t *Transaction) error {
 	p := r.Lookup(t.Proc)
 	if p == nil {

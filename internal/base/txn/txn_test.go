@@ -44,8 +44,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestHashString holds the placement hash to murmurhash3's published vectors: with another hash, data would be placed
-// otherwise than in the paper's systems.
+// TestHashString compares the placement hash with murmurhash3's published vectors. With another hash, data would be
+// placed differently from the paper's systems.
 func TestHashString(t *testing.T) {
 	for s, want := range map[string]uint32{"": 0, "test": 0xba6bd213, "Hello, world!": 0xc0363e43, "The quick brown fox jumps over the lazy dog": 0x2e4ff723} {
 		if got := HashString(s); got != want {
@@ -188,7 +188,7 @@ func TestPrepareRefuses(t *testing.T) {
 			t.Errorf("mode %d of a procedure that is read-only: %v", mode, err)
 		}
 	}
-	// A footprint that was found is checked, not declared again.
+	// A footprint that was found is checked, and not declared again.
 	r := NewRegistry(&Procedure{ID: 1, Name: "p", Declare: declare(exact(), bad)})
 	found := &Transaction{Proc: 1, Found: true, Footprint: exact(Access{IntKey(0, 1), Read})}
 	if err := r.Prepare(found); err != nil || len(found.Accesses) != 1 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// WriteEntry is the state of a row after a transaction.
+// WriteEntry is a transaction's write to a row.
 type WriteEntry struct {
 	Key     Key
 	Value   []byte
@@ -23,23 +23,24 @@ func Own(writes []WriteEntry) {
 		w := &writes[i]
 		from := len(all)
 		all = append(all, w.Value...)
+		// The capacity ends with the value, so an append cannot overwrite the next value.
 		w.Value = all[from:len(all):len(all)]
 	}
 }
 
-// WriteSet gathers a transaction's writes until it commits, in the order of keys. The zero value is empty.
+// WriteSet collects a transaction's writes until it commits, in key order. The zero value is an empty set.
 type WriteSet struct{ entries []WriteEntry }
 
-// Entries returns the writes, a single entry for each row, in key order. They are valid until the next change.
+// Entries returns the writes, one entry per row, in key order. The slice is valid until the next change.
 func (w *WriteSet) Entries() []WriteEntry { return w.entries }
 
 // Len returns the number of rows written.
 func (w *WriteSet) Len() int { return len(w.entries) }
 
-// Grow makes room for n more rows.
+// Grow allocates space for n more rows.
 func (w *WriteSet) Grow(n int) { w.entries = slices.Grow(w.entries, n) }
 
-// Reset forgets the writes.
+// Reset removes all writes.
 func (w *WriteSet) Reset() {
 	clear(w.entries)
 	w.entries = w.entries[:0]
@@ -68,7 +69,7 @@ func (w *WriteSet) Put(k Key, value []byte) { w.set(WriteEntry{Key: k, Value: va
 // Delete deletes a row.
 func (w *WriteSet) Delete(k Key) { w.set(WriteEntry{Key: k, Deleted: true}) }
 
-// Get returns the write of the row under k, or nil.
+// Get returns the write of the row under k, or nil if it was not written.
 func (w *WriteSet) Get(k Key) *WriteEntry {
 	if at, found := w.search(k); found {
 		return &w.entries[at]
@@ -89,6 +90,7 @@ func (w *WriteSet) Widen(r Range) Range {
 		return r
 	}
 	for _, e := range w.in(&r) {
+		// A deletion may hide a row of the database, and another row takes its place within the limit.
 		if e.Deleted {
 			r.Limit++
 		}
@@ -96,8 +98,8 @@ func (w *WriteSet) Widen(r Range) Range {
 	return r
 }
 
-// Scan calls f for the rows of r, which is not a point, as the transaction sees them. It merges the transaction's
-// writes with the database's rows, for which base calls its f.
+// Scan calls f for the rows of r as the transaction sees them; r must not be a point. It merges the transaction's
+// writes with the rows of the database, which base passes to its f.
 func (w *WriteSet) Scan(r Range, base func(r Range, f func(Key, []byte) bool) error, f func(Key, []byte) bool) error {
 	if len(w.entries) == 0 {
 		return base(r, f)
@@ -111,7 +113,7 @@ func (w *WriteSet) Scan(r Range, base func(r Range, f func(Key, []byte) bool) er
 		left--
 		more = f(k, v) && left != 0
 	}
-	// next reports the transaction's writes up to key k of a database row to f, and returns whether a write has replaced
+	// next passes the transaction's writes up to key k of a database row to f, and reports whether a write has replaced
 	// that row.
 	next := func(k Key, all bool) (replaced bool) {
 		for more && len(own) > 0 {
@@ -142,6 +144,7 @@ func (w *WriteSet) Scan(r Range, base func(r Range, f func(Key, []byte) bool) er
 		}
 		return more
 	})
+	// The remaining writes are after the last row of the database.
 	if err == nil && more {
 		next("", true)
 	}

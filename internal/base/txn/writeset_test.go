@@ -9,8 +9,7 @@ import (
 )
 
 // TestWriteSetScan checks that a transaction sees the same rows of a range as if its writes were already in the
-// database. This holds in both directions and with every limit, although Scan reads only the widened range of the
-// database.
+// database, in both directions and with every limit, although Scan reads only the widened range of the database.
 func TestWriteSetScan(t *testing.T) {
 	group := OrderedKey(1, 7, []byte{1}, nil)
 	key := func(i int) Key { return group + Key(byte(i)) }
@@ -77,8 +76,8 @@ func TestWriteSetScan(t *testing.T) {
 	}
 }
 
-// TestOwn checks that writes with copied values keep nothing of the original memory, and that a value cannot grow into
-// the next value.
+// TestOwn checks that writes with copied values do not keep the original memory, and that a value cannot grow into the
+// next value.
 func TestOwn(t *testing.T) {
 	message := []byte("onetwo")
 	writes := []WriteEntry{{Key: "a", Value: message[:3]}, {Key: "b", Deleted: true}, {Key: "c", Value: message[3:]}}

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Build identifies the build: by String, and also by the program's bytes where String is not unique (uncommitted
-// changes, no version). Data kept by one build is not used by another.
+// Build returns an identifier of the build: the result of String, followed by a hash of the program if String is not
+// unique (uncommitted changes, no version). Data stored by a build is not used by another.
 var Build = sync.OnceValues(func() (string, error) {
 	v := String()
 	if v != "devel" && !strings.Contains(v, "dirty") {

@@ -1,12 +1,12 @@
-// Package version says which build this is; results carry it, since a number without its version can't be reproduced.
+// Package version identifies the build. Results include it, because a result without its version cannot be reproduced.
 package version
 
 import "runtime/debug"
 
-// Version is set by the linker for releases; see String.
+// Version is the release, set by the linker; empty in other builds. See String.
 var Version string
 
-// String returns the release, or the commit that the binary was built from ("-dirty" with uncommitted changes), or
+// String returns the release, or the commit that the binary was built from (with "-dirty" for uncommitted changes), or
 // "devel".
 func String() string {
 	if Version != "" {

@@ -20,10 +20,11 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// adyaVersion of the crate, an independent implementation of Elle that matches Elle's own expected results.
+// adyaVersion is the version of the adya crate, an independent implementation of Elle that reproduces Elle's own
+// expected results.
 const adyaVersion = "0.1.0"
 
-// adyaBinary installs the checker into the cache. It needs cargo and the network once, so it runs only when asked:
+// adyaBinary installs the checker into the cache, which requires cargo and, once, the network. It runs only on request:
 //
 //	GEOBENCH_ADYA=1 go test ./internal/bench/history -run Adya -v
 func adyaBinary(t *testing.T) string {
@@ -50,10 +51,10 @@ func adyaBinary(t *testing.T) string {
 	return binary
 }
 
-// appends translates a history into Elle's list-append. A version of a row is the list of all writes up to it, so that
-// each read shows the whole order of earlier versions. Our chain of overwritten versions contains the same information.
-// A transaction's nth write of a row appends its number and n. At the end, each version that was never overwritten is
-// read once.
+// appends translates a history into Elle's list-append format. A version of a row becomes the list of all writes up to
+// it, so that each read shows the order of all earlier versions. The chain of overwritten versions contains the same
+// information. The nth write of a row by a transaction appends the transaction's number and n. At the end, one read
+// covers each version that was never overwritten.
 func appends(t *testing.T, txns []Txn) []byte {
 	t.Helper()
 	type place struct {
@@ -154,7 +155,7 @@ func appends(t *testing.T, txns []Txn) []byte {
 	return out.Bytes()
 }
 
-// askAdya returns whether the history is valid and the anomalies found.
+// askAdya returns whether adya considers the history valid, and the anomalies that it found.
 func askAdya(t *testing.T, binary, model string, history []byte) (valid bool, anomalies []string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "history.jsonl")
@@ -176,8 +177,8 @@ func askAdya(t *testing.T, binary, model string, history []byte) (valid bool, an
 	return report.Valid, report.Anomalies
 }
 
-// injections add an anomaly to a history on rows of their own, at a time when nothing else happens. Clients are counted
-// from 1.
+// injections add an anomaly to a history, on separate rows and at a time without other transactions. Clients are
+// counted from 1.
 var injections = map[string]struct {
 	anomaly Anomaly
 	add     func(in *injector)
@@ -322,8 +323,8 @@ var injections = map[string]struct {
 	}},
 }
 
-// injector appends transactions, whose operations have the syntax of parseHistory, with versions counted from the first
-// injected.
+// injector appends transactions with operations in the syntax of parseHistory. Versions count from the first injected
+// transaction.
 type injector struct {
 	t     *testing.T
 	txns  []Txn
@@ -352,7 +353,7 @@ func inject(t *testing.T, class string, txns []Txn) []Txn {
 	return in.txns
 }
 
-// TestInjected finds each injected anomaly by its name in histories that are otherwise serial.
+// TestInjected checks that each injected anomaly is found, with its name, in a history that is otherwise serial.
 func TestInjected(t *testing.T) {
 	for class, in := range injections {
 		for seed := range uint64(10) {
@@ -364,7 +365,7 @@ func TestInjected(t *testing.T) {
 	}
 }
 
-// adyaModels are what adya calls the levels.
+// adyaModels are the names of the levels in adya.
 var adyaModels = map[isolation.Level]string{
 	isolation.ReadCommitted:            "read-committed",
 	isolation.SnapshotIsolation:        "snapshot-isolation",
@@ -376,8 +377,8 @@ var adyaModels = map[isolation.Level]string{
 }
 
 // TestAgreesWithAdya compares verdicts and names with the adya crate on the same histories, at all levels. The crate
-// does not support scans: they become reads of all rows that they have not met. Lists cannot show two writers of one
-// version without an aborted transaction, so for adya a lost update breaks read committed.
+// does not support scans, so they become reads of all rows that they did not meet. Lists cannot represent two writers
+// of the same version without an aborted transaction, so for adya a lost update violates read committed.
 func TestAgreesWithAdya(t *testing.T) {
 	binary := adyaBinary(t)
 	const seeds = 20
@@ -401,7 +402,7 @@ func TestAgreesWithAdya(t *testing.T) {
 			names[l] = anomalies
 		}
 		strict := all[isolation.StrictSerializable]
-		if strings.HasSuffix(string(strict.Anomaly), "-process") { // adya has no clients where it has real time
+		if strings.HasSuffix(string(strict.Anomaly), "-process") { // adya ignores clients at levels with real time
 			return strict, names[isolation.SessionSerializable]
 		}
 		return strict, names[isolation.StrictSerializable]
@@ -448,7 +449,8 @@ func TestAgreesWithAdya(t *testing.T) {
 	t.Logf("\n%s", &table)
 }
 
-// alone gives transactions that overlap different clients, and leaves out scans that do not meet deleted rows.
+// alone moves overlapping transactions of a client to different clients, and omits scans that do not report deleted
+// rows.
 func alone(txns []Txn) []Txn {
 	var until []time.Duration
 	for i := range txns {
@@ -464,7 +466,7 @@ func alone(txns []Txn) []Txn {
 	return txns
 }
 
-// mutate exchanges the versions of n reads for other versions of the same row.
+// mutate replaces the versions of n reads by other versions of the same row.
 func mutate(r *rand.Rand, txns []Txn, n int) {
 	for n > 0 {
 		x := &txns[r.IntN(len(txns))]
@@ -478,8 +480,8 @@ func mutate(r *rand.Rand, txns []Txn, n int) {
 	}
 }
 
-// sameName reports whether ours is among the names that adya gives. It takes predicates for items, since they were
-// translated into reads.
+// sameName reports whether our anomaly is among adya's. It treats predicates as items, because scans were translated
+// into reads.
 func sameName(ours Anomaly, theirs []string) bool {
 	if ours == "" {
 		return len(theirs) == 0

@@ -13,15 +13,15 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// generate makes the history of n transactions that took effect one after another. Their clients are in regions, with
-// think and answer times so that a client's transactions overlap those of all other clients. Each transaction does
-// about 4 operations on rows: half of them reads, half a read and a write of the same row. A tenth of the keys are hot.
-// Of the share of unknown transactions only the id is known.
+// generate makes a history of n transactions that took effect one after another. Think times and answer times are such
+// that the transactions of a client overlap those of all other clients. Each transaction has about 4 operations: reads,
+// or a read and a write of the same row, with equal probability. A tenth of the keys are hot. For unknownPercent of the
+// transactions, only the ID is recorded.
 func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(region int, t *Txn)) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	last := make([]txn.ID, rows)
 	nth := make([]uint8, rows)
-	free := make([]time.Duration, clients) // when the client may send again
+	free := make([]time.Duration, clients) // time at which each client may send again
 	now := time.Duration(0)
 	var ops []Op
 	key := make([]txn.Key, rows)
@@ -66,9 +66,9 @@ func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(re
 	}
 }
 
-// generateScans adds orders of districts to the history of generate. scanPercent of the transactions scan all orders of
-// a district from the last 20 on. A fifth add an order at its end, and a twentieth complete the oldest open order,
-// which deletes it. A district is loaded with five orders.
+// generateScans adds orders in districts to the history of generate. scanPercent of the transactions scan all orders of
+// a district, starting at the last 20. A fifth add an order, and a twentieth complete the oldest open order, which
+// deletes it. Each district is loaded with five orders.
 func generateScans(seed uint64, n, clients, districts, scanPercent int, add func(region int, t *Txn)) {
 	type order struct {
 		version txn.ID
@@ -134,7 +134,8 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkCheckScans checks a million transactions, a tenth of which scan 20 rows and all rows that do not exist yet.
+// BenchmarkCheckScans checks a million transactions. A tenth of them scan 20 rows and the range of all rows that do not
+// exist yet.
 func BenchmarkCheckScans(b *testing.B) {
 	for _, districts := range []int{10, 1000} {
 		for _, level := range []isolation.Level{isolation.StrongSnapshotIsolation, isolation.StrictSerializable} {
@@ -158,7 +159,7 @@ func BenchmarkCheckScans(b *testing.B) {
 	}
 }
 
-// BenchmarkCheckBroken is the same with a thousand reads that are stale by one version.
+// BenchmarkCheckBroken adds a thousand reads that are stale by one version.
 func BenchmarkCheckBroken(b *testing.B) {
 	h := &History{}
 	regions(h)
@@ -188,8 +189,8 @@ func BenchmarkCheckBroken(b *testing.B) {
 	b.ReportMetric(peakMB(), "peak-MB")
 }
 
-// peakMB is the most memory that Go has obtained from the system so far, including the history: returned memory still
-// counts.
+// peakMB returns the peak memory that Go has obtained from the system, including the history. Memory that was returned
+// still counts.
 func peakMB() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -9,12 +9,12 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Check judges a history. Its time is linear in the history's size except for sorting. In addition to the history it
-// needs about 60 bytes of memory per transaction and 25 per operation. A history that does not have the level is
-// checked once more, for the levels that it has.
+// Check judges a history by an isolation level. Except for sorting, its time is linear in the size of the history. In
+// addition to the history it needs about 60 bytes of memory per transaction and 25 per operation. If the history does
+// not have the level, Check runs again to find the levels that it does have.
 //
 // A transaction with an unknown outcome counts as committed if another transaction read or overwrote one of its
-// versions. Such a transaction has reported nothing of itself, so its reads impose no constraint on it.
+// versions. Such a transaction has reported no operations, so its reads impose no constraints.
 func Check(h *History, level isolation.Level) *Verdict {
 	c := newChecker(h)
 	c.v.Level = level
@@ -37,6 +37,7 @@ func (c *checker) check() *Verdict {
 		return c.verdict(nil, nil)
 	}
 	c.edges(m)
+	// Any of these anomalies disproves the level already; a cycle search would only cost time.
 	if c.worst(c.v.Level) != "" {
 		return c.verdict(nil, nil)
 	}
@@ -45,23 +46,26 @@ func (c *checker) check() *Verdict {
 	return c.verdict(c.cycle(m, snapshots))
 }
 
-// holds returns the strongest levels that a history has which does not have the level checked.
+// holds returns the strongest levels that the history has, after the level of c was found not to hold.
 func (c *checker) holds() (strongest []isolation.Level) {
 	failed := c.v.Level
+	// A level that implies the failed level fails, too.
 	levels := slices.DeleteFunc(isolation.Levels(), func(l isolation.Level) bool { return isolation.Implies(l, failed) || c.worst(l) != "" })
 	if len(levels) == 0 {
 		return nil
 	}
+	// The graph must contain the edges of every level, and only the check of strict serializability has added them all.
 	if all, _ := dependencies(isolation.StrictSerializable); !c.g.fill || failed != isolation.StrictSerializable {
 		h := c.h
-		*c = checker{} // its memory is needed
+		*c = checker{} // release its memory before the next pass needs the same amount
 		c = newChecker(h)
 		c.prepare()
 		c.edges(all)
 		c.fill(all)
 	}
+	// From the strongest to the weakest level, so that a level implied by one that holds needs no check.
 	for _, l := range slices.Backward(levels) {
-		if l == isolation.ReadCommitted { // it knows of fewer dependencies: see connect
+		if l == isolation.ReadCommitted { // it uses fewer dependencies, so it needs a separate graph: see connect
 			if len(strongest) == 0 {
 				h := c.h
 				*c = checker{}
@@ -83,8 +87,8 @@ func (c *checker) holds() (strongest []isolation.Level) {
 	return strongest
 }
 
-// dependencies returns the dependencies that must form no cycle at a level. snapshots reports whether the condition
-// applies to starts and commits rather than to whole transactions: see graph.components.
+// dependencies returns the dependencies that must not form a cycle at a level. snapshots reports whether cycles are
+// those of starts and commits, not of whole transactions: see graph.components.
 func dependencies(level isolation.Level) (m mask, snapshots bool) {
 	m = maskOf(WW, WR)
 	if isolation.Implies(level, isolation.SnapshotIsolation) {
@@ -100,7 +104,8 @@ func dependencies(level isolation.Level) (m mask, snapshots bool) {
 	return m, snapshots
 }
 
-// prepare determines the writer of each version. It returns false if the history is meaningless.
+// prepare determines the writer of each version. It returns false if two transactions share an ID, which makes the
+// history meaningless.
 func (c *checker) prepare() bool {
 	if c.index(); len(c.direct) > 0 {
 		return false
@@ -115,7 +120,7 @@ func (c *checker) prepare() bool {
 	return true
 }
 
-// edges adds the dependencies to the graph: all those between versions, and those in time that are in m.
+// edges adds dependencies to the graph: all dependencies between versions, and the orders in time that m contains.
 func (c *checker) edges(m mask) {
 	if c.scans != nil {
 		c.plant()
@@ -129,17 +134,18 @@ func (c *checker) edges(m mask) {
 	}
 }
 
-// fill adds the dependencies, which have been counted, once more.
+// fill adds the edges of the counting pass to the graph.
 func (c *checker) fill(m mask) {
 	c.g.counted()
 	c.edges(m)
-	// The search for cycles needs none of these.
+	// The search for cycles uses none of these; release their memory.
 	c.order, c.owner, c.from, c.marks, c.scans, c.sent, c.answered, c.session = nil, nil, nil, nil, nil, nil, nil, nil
 }
 
-// worst returns the first of the anomalies that need no cycle which was found and which the level rules out, or "".
+// worst returns the first anomaly in this order that was found without a cycle and that the level rules out, or "".
 func (c *checker) worst(level isolation.Level) Anomaly {
 	for _, a := range [...]Anomaly{DuplicateID, GarbageRead, PredicateReadMiss, G1a, DirtyUpdate, G1b, Internal, IncompatibleOrder, LostUpdate} {
+		// The levels below snapshot isolation allow a transaction to see other versions on a second read, and lost updates.
 		if (a == Internal || a == LostUpdate) && !isolation.Implies(level, isolation.SnapshotIsolation) {
 			continue
 		}
@@ -163,39 +169,39 @@ type checker struct {
 	bits uint
 	// writer[i] is the transaction that wrote the version of operation i: an index, initial or missing.
 	writer []uint32
-	// committed are the transactions in the graph.
+	// committed marks the transactions in the graph.
 	committed []bool
-	// order lists the operations of committed transactions by key, and owner their transactions; from[k] is the start of
-	// key k's operations.
+	// order lists the operations of committed transactions by key, and owner holds the transaction of each. from[k] is
+	// the index of key k's first operation in both.
 	order, owner, from []uint32
-	// marks[i] is scratch of versions: what transaction i has to do with the key at hand.
+	// marks[i] is scratch space of versions: how transaction i used the current key.
 	marks []keyMark
 	turn  uint32
-	// scans is nil when no transaction looked at a range.
+	// scans is nil if no transaction scanned a range.
 	scans *scans
-	// sent and answered are the transactions in the order of these times, session by client.
+	// sent and answered list the transactions by their times of sending and answer; session lists them by client.
 	sent, answered, session []uint32
 
 	direct map[Anomaly]*evidence
 }
 
 const (
-	initial = math.MaxUint32     // the version that no transaction wrote
-	missing = math.MaxUint32 - 1 // a version of a transaction that the history does not have
+	initial = math.MaxUint32     // the version that no recorded transaction wrote
+	missing = math.MaxUint32 - 1 // a version whose writer is not in the history
 )
 
-// evidence shows an anomaly that needs no cycle: the transactions, the key, and further details.
+// evidence proves an anomaly that needs no cycle: the transactions, the key, and further details.
 type evidence struct {
-	a, b    uint32 // a did it; b, if not initial, it did it to
+	a, b    uint32 // a is the transaction with the anomaly; b is the other transaction, or initial
 	key     uint32
 	version txn.ID
 	nth, of uint8
-	found   presence // the presence that a found, unlike b
+	found   presence // the presence that a observed, which contradicts b
 }
 
 func (c *checker) note(a Anomaly, e evidence) {
 	if c.g != nil && c.g.fill {
-		return // the first pass has seen it
+		return // the counting pass has recorded it
 	}
 	c.v.Stats.Found[a]++
 	if c.direct[a] == nil {
@@ -205,8 +211,9 @@ func (c *checker) note(a Anomaly, e evidence) {
 
 func (c *checker) slot(id txn.ID) uint64 { return uint64(id) * 0x9e3779b97f4a7c15 >> (64 - c.bits) }
 
-// index makes the table of ids and counts outcomes.
+// index builds the table of transaction IDs and counts the outcomes.
 func (c *checker) index() {
+	// A table at most half full keeps the probes short.
 	for c.bits = 4; 1<<c.bits < 2*c.n; {
 		c.bits++
 	}
@@ -246,7 +253,8 @@ func (c *checker) find(id txn.ID) uint32 {
 	return missing
 }
 
-// resolve finds the writer of every version, and the unknown transactions that were committed after all.
+// resolve finds the writer of every version. It also marks unknown transactions as committed if another transaction
+// observed one of their versions.
 func (c *checker) resolve() {
 	c.writer = make([]uint32, len(c.h.ops))
 	var more []uint32
@@ -270,6 +278,7 @@ func (c *checker) resolve() {
 			visit(i)
 		}
 	}
+	// The operations of a transaction that proved to be committed may reveal further commits.
 	for len(more) > 0 {
 		i := more[len(more)-1]
 		more = more[:len(more)-1]
@@ -277,7 +286,7 @@ func (c *checker) resolve() {
 	}
 }
 
-// sortByKey lists the operations of committed transactions by key: a counting sort.
+// sortByKey lists the operations of committed transactions by key, with a counting sort.
 func (c *checker) sortByKey() {
 	c.from = make([]uint32, len(c.h.keys)+1)
 	total := 0
@@ -312,8 +321,8 @@ func (c *checker) sortByKey() {
 	}
 }
 
-// internal finds transactions that contradict themselves: they read another version of a row than the version that they
-// have read or written before.
+// internal notes transactions that contradict themselves. A read returns another version of a row than the transaction
+// has read or written before.
 func (c *checker) internal() {
 	last := make([]uint32, len(c.h.keys)) // the previous operation on the same key, plus one
 	for i := range uint32(c.n) {
@@ -331,15 +340,17 @@ func (c *checker) internal() {
 			if !o.known() {
 				continue
 			}
+			// A transaction cannot observe its own version before it wrote the row.
 			if o.version == id && (before <= first || !c.wroteBefore(i, o.key, uint32(k))) {
 				c.note(Internal, evidence{a: i, b: initial, key: o.key, version: o.version})
 				continue
 			}
-			if o.write() || before <= first { // the first of this transaction
+			if o.write() || before <= first { // the transaction's first operation on the row, or a write
 				continue
 			}
 			p := c.h.ops[before-1]
 			version, nth := p.version, p.nth
+			// After a write, the transaction must read its own version.
 			if p.write() {
 				version = id
 			} else if !p.known() {
@@ -352,7 +363,7 @@ func (c *checker) internal() {
 	}
 }
 
-// wroteBefore reports whether one of transaction i's first n operations writes the key.
+// wroteBefore reports whether one of the first n operations of transaction i writes the key.
 func (c *checker) wroteBefore(i, key, n uint32) bool {
 	for _, o := range c.h.opsOf(i)[:n] {
 		if o.write() && o.key == key {
@@ -362,20 +373,22 @@ func (c *checker) wroteBefore(i, key, n uint32) bool {
 	return false
 }
 
-// realTime adds the real-time order. Its nodes are instants: an instant stands for all the answers since the previous
-// instant. It follows each of them and precedes everything sent later:
+// realTime adds the real-time order. It uses additional nodes, called instants. An instant stands for all answers since
+// the previous instant. It follows each of them and precedes everything that is sent later:
 //
 //	T1 -> instant 1 -> instant 2 -> ... -> T2
 //
-// so that a single edge in and a single edge out per transaction suffice. Direct edges between transactions would need
-// n*n edges. A frontier of the most recently completed transactions would need n times the number of clients.
+// so that each transaction needs only one incoming and one outgoing edge. Direct edges between transactions would need
+// up to n*n edges. A frontier of the most recently completed transactions would need n times the number of clients.
 func (c *checker) realTime() {
 	c.sortByTime()
 	t := c.h.txns
 	instant, any := uint32(0), false
-	used := true // the instant has transactions after it: the next answer needs a new instant
+	used := true // whether transactions already follow the current instant, so that the next answer needs a new instant
 	next := 0
 	for _, i := range c.sent {
+		// Two events are ordered only if they are further apart than the clock error. Otherwise an edge could contradict
+		// the true order.
 		for ; next < len(c.answered) && t[c.answered[next]].answered+c.h.ClockError < t[i].invoked; next++ {
 			if used {
 				later := c.g.node()
@@ -393,8 +406,8 @@ func (c *checker) realTime() {
 	}
 }
 
-// sortByTime lists the transactions by their times of sending and of the answer, and by client. A transaction with an
-// unknown outcome has no answer.
+// sortByTime lists the transactions by time of sending, by time of answer, and by client. Transactions with an unknown
+// outcome have no answer.
 func (c *checker) sortByTime() {
 	if c.sent != nil {
 		return
@@ -417,17 +430,18 @@ func (c *checker) sortByTime() {
 	})
 }
 
-// sessions adds the order of each client's transactions: it holds whatever the clocks say, and also when an answer and
-// the next transaction happen at the same instant. A client that has given up on an answer may get it after it has sent
-// more.
+// sessions adds the order of each client's transactions. This order does not depend on clocks, and holds even if an
+// answer and the next transaction have the same time. A client that gave up on an answer may receive it after it has
+// sent further transactions.
 func (c *checker) sessions() {
 	c.sortByTime()
 	t := c.h.txns
-	// past is the node that follows all transactions whose answers the client has, once there are any. It is one of these
-	// transactions, as long as they completed one after another, or else a separate node. turn counts its changes.
+	// past is the node that follows all transactions whose answers the client has; it is valid if turn is not 0. It is
+	// the last of these transactions as long as they completed one after another, and otherwise a separate node. turn
+	// counts the changes of past.
 	var past, turn uint32
 	type sent struct{ i, turn uint32 }
-	var waiting []sent // transactions whose answers the client does not have yet, in the order of their answers
+	var waiting []sent // transactions without an answer so far, in the order of their answers
 	for k, i := range c.session {
 		if k == 0 || t[c.session[k-1]].region != t[i].region || t[c.session[k-1]].client != t[i].client {
 			turn, waiting = 0, waiting[:0]
@@ -437,9 +451,11 @@ func (c *checker) sessions() {
 			answered++
 		}
 		switch {
+		// The answered transaction was sent after past, so it follows everything that past follows and can replace it.
 		case answered == 1 && waiting[0].turn == turn:
 			past = waiting[0].i
 			turn++
+		// Several answers arrived, or one that is concurrent with past, so a new node must follow all of them.
 		case answered > 0:
 			join := c.g.node()
 			if turn > 0 {
@@ -455,6 +471,7 @@ func (c *checker) sessions() {
 		if turn > 0 {
 			c.g.add(past, i, c.sessionEdge(past))
 		}
+		// An unknown transaction has no answer, so nothing in the session follows it.
 		if t[i].status == txn.Committed {
 			at := len(waiting)
 			for at > 0 && t[waiting[at-1].i].answered > t[i].answered {
@@ -465,7 +482,8 @@ func (c *checker) sessions() {
 	}
 }
 
-// sessionEdge returns the label of an edge of a session that leaves a transaction or a separate node.
+// sessionEdge returns the label of a session edge that starts at past: Session for a transaction, and link for a
+// separate node.
 func (c *checker) sessionEdge(past uint32) Dependency {
 	if past < uint32(c.n) {
 		return Session
@@ -473,20 +491,22 @@ func (c *checker) sessionEdge(past uint32) Dependency {
 	return link
 }
 
-// cycle looks for a cycle that the level rules out, the worst kind first, and returns the smallest of its kind. If a
-// shorter cycle of another kind exists that needs the order in time, it returns that too: it is easier to understand.
+// cycle looks for a cycle that the level rules out, starting with the worst kind, and returns the smallest cycle of
+// this kind. If a cycle that needs the order in time is shorter, cycle returns that too, because it is easier to
+// understand.
 func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
 	cyclic := c.g.components(all, nil, snapshots)
 	if cyclic.count == 0 {
 		return nil, nil
 	}
-	if snapshots { // a cycle of starts and commits is one of transactions, too
+	if snapshots { // a cycle of starts and commits also is a cycle of transactions
 		cyclic = c.g.components(all, nil, false)
 	}
 	s := newSearch(c.g, c.n)
 	items := maskOf(WW, WR, RW)
 	data := items | maskOf(PredicateRW)
 	process := data | maskOf(Session)
+	// The first edge is taken from first and the others from rest. The kinds are in the order of the Anomaly constants.
 	for _, kind := range []struct {
 		all, first, rest mask
 		snapshots        bool
@@ -502,6 +522,7 @@ func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
 		{process, process, process, snapshots},
 		{all, all, all, snapshots},
 	} {
+		// Skip kinds with dependencies that the level ignores, and kinds that the level allows because of its snapshots.
 		if kind.all&^all != 0 || snapshots && !kind.snapshots && kind.rest.contains(RW) {
 			continue
 		}
@@ -513,6 +534,7 @@ func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
 		if worst = s.shortest(parts, kind.first, kind.rest); worst == nil {
 			continue
 		}
+		// A search that ran out of its budget may have missed a shorter cycle.
 		c.v.Stats.Shortest = s.left > 0
 		for i := range uint32(c.n) {
 			if parts.contains(i) {

@@ -10,19 +10,19 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Copy is the known state of one copy of a partition once the database is quiescent: see admin.Audit.
+// Copy describes one copy of a partition of a quiescent database: see admin.Audit.
 type Copy struct {
-	// Name of the node that holds it.
+	// Name is the name of the node with the copy.
 	Name string
-	// Partition is -1 for the rows that every node holds.
+	// Partition is -1 for the rows that every node stores.
 	Partition int
 	Digest    uint64
 	Rows      int64
 	Sums      map[string]int64
 }
 
-// Converged checks that all copies of each partition are equal, and describes how a differing copy differs from the
-// first. Copies of a partition may be anywhere in the list.
+// Converged checks that all copies of each partition are equal. It describes how a copy differs from the first copy of
+// its partition. Copies may be in any order.
 func Converged(copies []Copy) workload.Check {
 	c := workload.Check{Name: "convergence", Passed: len(copies) > 0, Message: workload.NoCopy}
 	first := map[int]*Copy{}
@@ -43,6 +43,8 @@ func Converged(copies []Copy) workload.Check {
 				differs = append(differs, fmt.Sprintf("%s %d, not %d", name, y, x))
 			}
 		}
+		// The digest is the most precise comparison, but it describes nothing, so it is reported only if counts and sums
+		// agree.
 		if len(differs) == 0 && a.Digest != b.Digest {
 			differs = append(differs, "other values or other rows")
 		}
@@ -60,8 +62,8 @@ func Converged(copies []Copy) workload.Check {
 	return c
 }
 
-// agreement gives the numbers of partitions, and of copies with the same rows; the rows that every node holds are part
-// of them.
+// agreement describes the number of partitions and of their copies. The rows that every node stores count as part of
+// the partitions.
 func agreement(copies []Copy) string {
 	n, partitions := 0, map[int]struct{}{}
 	for i := range copies {
@@ -83,15 +85,15 @@ func agreement(copies []Copy) string {
 	return fmt.Sprintf("the only copies of %s have no others to differ from", of)
 }
 
-// Difference is a row that two copies disagree on.
+// Difference is a row that differs between two copies.
 type Difference struct {
 	Key      txn.Key
 	A, B     store.Record
 	InA, InB bool
 }
 
-// Differences returns the rows that differ between two stores, in the order of keys, at most limit rows. It considers
-// the rows that in accepts (nil: all). Values count, versions do not.
+// Differences returns the rows that differ between two stores, at most limit, in key order. It considers the rows that
+// in accepts; nil accepts all. It compares values, not versions.
 func Differences(a, b store.Store, in func(txn.Key) bool, limit int) []Difference {
 	var out []Difference
 	note := func(k txn.Key) {

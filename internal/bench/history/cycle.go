@@ -2,26 +2,27 @@ package history
 
 import "slices"
 
-// patience bounds the number of edges that the search for the shortest cycle inspects, so that a history full of cycles
-// is judged in seconds. Small components are searched first, so the cycle found is small even if the search gives up.
+// patience is the maximum number of edges that the search for the shortest cycle inspects. A history full of cycles is
+// thus judged within seconds. The search starts with small components, so the cycle is small even if the search gives
+// up.
 const patience = 50_000_000
 
-// hop is a step of a cycle between transactions, before it is put into words.
+// hop is a step of a cycle between transactions.
 type hop struct {
 	from, to   uint32
 	dependency Dependency
 }
 
-// search looks for short cycles. An edge counts one. A link counts zero, and so does the step from the start of a
-// transaction to its commit.
+// search finds short cycles. An edge has length 1. A link, and the step from the start of a transaction to its commit,
+// have length 0.
 type search struct {
 	g    *graph
 	txns uint32
 	components
 
-	left   int // of the patience
+	left   int // remaining edges of patience
 	distTo []uint32
-	epoch  []uint32 // distTo and parent are valid if it is the current epoch
+	epoch  []uint32 // distTo, parent and via of a node are valid only if its epoch equals now
 	now    uint32
 	parent []uint32
 	via    []Dependency
@@ -30,12 +31,12 @@ type search struct {
 }
 
 func newSearch(g *graph, txns int) *search {
-	n := 2 * g.nodes() // with snapshots
+	n := 2 * g.nodes() // twice as many nodes, for starts and commits
 	return &search{g: g, txns: uint32(txns), left: patience, distTo: make([]uint32, n), epoch: make([]uint32, n),
 		parent: make([]uint32, n), via: make([]Dependency, n)}
 }
 
-// shift is the number of bits by which a node's number exceeds its transaction's number.
+// shift returns the number of bits by which node numbers are shifted to get transaction numbers.
 func (s *search) shift() int {
 	if s.snapshots {
 		return 1
@@ -43,12 +44,12 @@ func (s *search) shift() int {
 	return 0
 }
 
-// shortest returns a shortest cycle whose first edge is in first and whose other edges are in rest, within the
-// components given. It returns nil when there is none.
+// shortest returns a shortest cycle with the first edge in first and all other edges in rest, within the given
+// components. It returns nil if there is none, or if the search runs out of patience first.
 func (s *search) shortest(within components, first, rest mask) []hop {
 	s.components = within
 	size := make([]uint32, s.count+1)
-	// Every cycle goes through the start of a transaction.
+	// Every cycle contains the start of a transaction.
 	var members []uint32
 	for t := range s.txns {
 		if x := t << s.shift(); s.of[x] != 0 {
@@ -68,6 +69,7 @@ func (s *search) shortest(within components, first, rest mask) []hop {
 		if c, length := s.from(x, first, rest, bound); c != nil {
 			best, bound = c, length
 		}
+		// No cycle between transactions is shorter than 2.
 		if bound <= 2 || s.left <= 0 {
 			break
 		}
@@ -75,14 +77,14 @@ func (s *search) shortest(within components, first, rest mask) []hop {
 	return best
 }
 
-// from looks for a cycle through root that is shorter than bound, breadth first.
+// from searches breadth-first for a cycle through root that is shorter than bound.
 func (s *search) from(root uint32, first, rest mask, bound uint32) ([]hop, uint32) {
 	s.now++
-	// The root itself stays undiscovered, so that it is found again at the end.
+	// The root itself stays undiscovered, so that the search can find it again.
 	s.level, s.above, s.distTo[root] = append(s.level[:0], root), s.above[:0], 0
 	m := first
 	for depth := uint32(0); depth < bound && len(s.level) > 0; depth++ {
-		// Edges without cost are first, so that the first path back to the root is a shortest path.
+		// Edges of length 0 come first, so that the first path back to the root is a shortest path.
 		for _, free := range [...]bool{true, false} {
 			for i := 0; i < len(s.level); i++ {
 				x := s.level[i]
@@ -99,7 +101,7 @@ func (s *search) from(root uint32, first, rest mask, bound uint32) ([]hop, uint3
 	return nil, 0
 }
 
-// expand discovers the successors of x, either over edges without cost or over the other edges. It returns true if an
+// expand discovers the successors of x, either over edges of length 0 or over the other edges. It returns true if an
 // edge leads back to the root within the bound.
 func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, bool) {
 	v := x >> s.shift()
@@ -109,7 +111,7 @@ func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, b
 			return s.discover(hop{x, x | commit, link}, root, bound, free)
 		}
 	}
-	if free != (v >= s.txns) { // all of whose edges are links, and no others are
+	if free != (v >= s.txns) { // all edges of additional nodes are links, and only theirs
 		return hop{}, false
 	}
 	edges := s.g.edges[s.g.first[v]:s.g.first[v+1]]
@@ -129,12 +131,13 @@ func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, b
 	return hop{}, false
 }
 
-// discover notes that h leads to a node. It returns true when that is the root.
+// discover records that h leads to a node. It returns true if that node is the root.
 func (s *search) discover(h hop, root, bound uint32, free bool) (hop, bool) {
 	y, depth := h.to, s.distTo[h.from]
 	if !free {
 		depth++
 	}
+	// An edge that leaves the component cannot be part of a cycle.
 	if depth >= bound || s.of[y] != s.of[h.from] {
 		return hop{}, false
 	}
@@ -164,6 +167,7 @@ func (s *search) path(root uint32, last hop) ([]hop, uint32) {
 	for _, h := range hops {
 		h.from, h.to = h.from>>s.shift(), h.to>>s.shift()
 		switch {
+		// Links are not steps of their own: they extend the step that led to them.
 		case h.dependency != link:
 			out = append(out, h)
 		case len(out) > 0:

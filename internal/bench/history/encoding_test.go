@@ -65,10 +65,11 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// anySize is more than any file of a test holds.
+// anySize exceeds the size of any test file.
 var anySize = Size{1 << 40, 1 << 40}
 
-// A file that has more than it is said to, or longer keys, is not read to its end: it may have none.
+// TestReadFileIsBounded checks that reading stops once a file exceeds its announced size or has longer keys; it might
+// have no end.
 func TestReadFileIsBounded(t *testing.T) {
 	file := func(transactions int, key string) io.Reader {
 		var b bytes.Buffer
@@ -117,7 +118,7 @@ func TestWriterRefusesHugeTransactions(t *testing.T) {
 	}
 }
 
-// pointOps are operations of all kinds on rows, and scanOps also on ranges.
+// pointOps returns operations of all kinds on rows, and scanOps adds scans of ranges.
 func pointOps() []Op {
 	return []Op{
 		{Kind: Read, Key: txn.IntKey(1, 7), Version: testID(9), Known: true, Nth: 1},
@@ -137,7 +138,7 @@ func scanOps() []Op {
 	return append([]Op{{Kind: Scan, Key: txn.StringKey(2, "a"), To: txn.StringKey(2, "b")}}, ops...)
 }
 
-// The encoding of operations is unchanged, and scans survive encoding and decoding.
+// TestEncoding checks that the encoding of operations has not changed, and that scans survive encoding and decoding.
 func TestEncoding(t *testing.T) {
 	const points = "040a0901000000000000000701096b0602826b00001502826cc8"
 	if got := hex.EncodeToString(AppendOps(nil, pointOps())); got != points {

@@ -22,7 +22,7 @@ import (
 
 var procedures = simload.Traced
 
-// clients are closed-loop clients of one region.
+// clients are the closed-loop clients of a region.
 type clients struct {
 	env    protocol.ClientEnv
 	rng    *rand.Rand
@@ -60,7 +60,7 @@ func (c *clients) Complete(o txn.Outcome) {
 	c.send(int(c.clientOf(o.ID)))
 }
 
-// hot makes transactions on few rows: reads, transfers, blind writes, deletions.
+// hot returns a generator of transactions on few rows: reads, transfers, blind writes and deletions.
 func hot(rows int) func(*rand.Rand) string {
 	return func(r *rand.Rand) string {
 		p := r.Perm(rows)
@@ -81,7 +81,7 @@ func hot(rows int) func(*rand.Rand) string {
 	}
 }
 
-// record runs clients in every region against an engine and returns the recorded history.
+// record runs clients in every region against an engine and returns the history that they recorded.
 func record(t testing.TB, c sim.Config, perRegion, rows int, until time.Duration, faults func(*sim.Sim)) (*history.History, *sim.Sim) {
 	t.Helper()
 	c.Procedures = procedures
@@ -123,13 +123,15 @@ func converged(t *geo.Topology, s *sim.Sim) workload.Check {
 	return history.Converged(copies)
 }
 
-// Each faulty variant is detected at the weakest level that should detect it, and not at a weaker level.
+// TestBrokenEngines checks that each faulty variant is detected at the weakest level that rules out its defect, and at
+// no weaker level.
 func TestBrokenEngines(t *testing.T) {
 	const seeds = 20
 	for _, tc := range []struct {
 		engine   *protocol.Engine
 		topology *geo.Topology
-		// keeps are the strongest levels that its histories keep. They break all that these do not imply.
+		// keeps are the strongest levels that all histories of the variant have. The variant must violate all levels that
+		// these do not imply.
 		keeps     []isolation.Level
 		converges bool
 		length    time.Duration
@@ -174,8 +176,8 @@ func TestBrokenEngines(t *testing.T) {
 	}
 }
 
-// Calvin is strictly serializable with each ordering, whatever happens to the network: the place of a transaction in
-// the order is fixed between its sending and its answer, for reads too.
+// TestCalvin checks that Calvin is strictly serializable with each ordering, under any network faults. The position of
+// a transaction in the order, even of a read, is fixed between its sending and its answer.
 func TestCalvin(t *testing.T) {
 	for _, ordering := range []string{"leader", "consensus", "epochs"} {
 		for shape, topology := range map[string]*geo.Topology{

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// verdict describes the finding in words: an anomaly that needs no cycle, the given cycle and a shorter cycle, or
-// nothing.
+// verdict completes the verdict with an explanation: of an anomaly that needs no cycle, of the given cycle and a
+// shorter cycle, or of nothing if the history passed.
 func (c *checker) verdict(cycle, shorter []hop) *Verdict {
 	_, snapshots := dependencies(c.v.Level)
 	x := &explainer{h: c.h, writer: c.writer, snapshots: snapshots}
@@ -34,7 +34,7 @@ func (c *checker) verdict(cycle, shorter []hop) *Verdict {
 	return c.v
 }
 
-// classify names a cycle by its dependencies.
+// classify returns the anomaly of a cycle, by its dependencies.
 func classify(cycle []hop) Anomaly {
 	var n [link]int
 	anti := func(h hop) bool { return h.dependency == RW || h.dependency == PredicateRW }
@@ -51,6 +51,7 @@ func classify(cycle []hop) Anomaly {
 	}
 	a := G0
 	switch antis := n[RW] + n[PredicateRW]; {
+	// Snapshot isolation allows a cycle exactly if it has two adjacent anti-dependencies.
 	case antis > 1 && adjacent:
 		a = item(G2Item, G2)
 	case antis > 1:
@@ -69,7 +70,7 @@ func classify(cycle []hop) Anomaly {
 	return a
 }
 
-// commonName is what people call the smallest cycles of some kinds, or "".
+// commonName returns the common name of the smallest cycles of some kinds, or "".
 func commonName(cycle []hop) string {
 	var shape strings.Builder
 	for _, h := range cycle {
@@ -90,17 +91,17 @@ func commonName(cycle []hop) string {
 	return ""
 }
 
-// explainer writes explanations. Transactions are called T1, T2, ... in the order in which they are met.
+// explainer writes explanations. Transactions are called T1, T2, ... in the order in which they are first mentioned.
 type explainer struct {
 	h      *History
 	writer []uint32
-	// snapshots means that a cycle consists of starts and commits.
+	// snapshots is set if a cycle consists of starts and commits.
 	snapshots bool
 	named     []uint32
 	text      strings.Builder
 }
 
-// name returns the short name of a transaction.
+// name returns the short name of a transaction, and assigns one if it has none.
 func (x *explainer) name(i uint32) string {
 	for k, n := range x.named {
 		if n == i {
@@ -113,7 +114,7 @@ func (x *explainer) name(i uint32) string {
 
 func (x *explainer) key(k uint32) string { return x.nameOf(x.h.keys[k]) }
 
-// nameOf prints a key. The end of a range may be none.
+// nameOf formats a key. The end of a range may be no valid key.
 func (x *explainer) nameOf(k txn.Key) string {
 	if x.h.KeyName != nil && k.Valid() {
 		return x.h.KeyName(k)
@@ -121,13 +122,15 @@ func (x *explainer) nameOf(k txn.Key) string {
 	return k.String()
 }
 
-// instant prints a time to the microsecond.
+// instant formats a time, rounded to the microsecond.
 func instant(d time.Duration) string { return d.Round(time.Microsecond).String() }
 
-// An explanation of a cycle of more transactions leaves out those in the middle.
+// maxExplained is the maximum number of transactions in an explanation; transactions in the middle of a longer cycle
+// are omitted.
 const maxExplained = 24
 
-// left reports whether transaction k of n is omitted. For the first omitted transaction it also returns their number.
+// left reports whether transaction k of n is omitted. For the first omitted transaction, it also returns how many are
+// omitted.
 func left(k, n int) (out bool, first int) {
 	if n <= maxExplained || k < maxExplained/2 || k >= n-maxExplained/2 {
 		return false, 0
@@ -138,7 +141,7 @@ func left(k, n int) (out bool, first int) {
 	return true, first
 }
 
-// introduce describes the transactions.
+// introduce describes the named transactions, one per line.
 func (x *explainer) introduce() string {
 	var b strings.Builder
 	for k, i := range x.named {
@@ -162,7 +165,7 @@ func (x *explainer) introduce() string {
 	return b.String()
 }
 
-// witnesses returns the transactions that were named.
+// witnesses returns the named transactions.
 func (x *explainer) witnesses() (w []Witness) {
 	for _, i := range x.named {
 		t := &x.h.txns[i]
@@ -173,7 +176,7 @@ func (x *explainer) witnesses() (w []Witness) {
 	return w
 }
 
-// version names a version of the row at hand.
+// version describes a version of the current row.
 func (x *explainer) version(id txn.ID) string {
 	if id == Initial {
 		return "the initial version"
@@ -188,9 +191,10 @@ func (x *explainer) version(id txn.ID) string {
 
 func (x *explainer) id(i uint32) txn.ID { return x.h.txns[i].id }
 
-// cycle explains a cycle.
+// cycle returns the steps of a cycle, and its explanation.
 func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation string) {
-	// A person starts at a read that another transaction's write made stale, and ends with time.
+	// For a reader it is easiest to start with a read that another transaction's write made stale, and to end with the
+	// order in time.
 	if k := slices.IndexFunc(cycle, func(h hop) bool { return h.dependency == RW || h.dependency == PredicateRW }); k > 0 {
 		cycle = slices.Concat(cycle[k:], cycle[:k])
 	}
@@ -227,7 +231,7 @@ func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation str
 		strings.TrimSuffix(x.text.String(), "\n"))
 }
 
-// step puts an edge into words.
+// step describes an edge.
 func (x *explainer) step(h hop) Step {
 	s := Step{From: x.id(h.from), To: x.id(h.to), Dependency: h.dependency}
 	a, b := x.name(h.from), x.name(h.to)
@@ -262,12 +266,13 @@ func (x *explainer) step(h hop) Step {
 			s.Text = fmt.Sprintf("%s wrote %s after %s had written it", b, key, a)
 		}
 	case RW, PredicateRW:
-		// read saw the version that was replaced, or scan has not met it.
+		// read is the operation that saw the replaced version; scan is the scan that did not find it.
 		var read, scan *op
 		ops := x.h.opsOf(h.from)
 		saw := func(k uint32, match func(*op) bool) bool {
 			for j := range ops {
 				if o := &ops[j]; o.read() && o.key == k && match(o) {
+					// For a predicate dependency, the read must be of a deleted row that a later scan of the transaction covers.
 					if scan = x.scanOf(ops[j:], k); h.dependency == RW || o.gone() && scan != nil {
 						read = o
 						return true
@@ -309,7 +314,7 @@ func (x *explainer) step(h hop) Step {
 	return s
 }
 
-// scanOf returns the first scan among ops whose range has row k, or nil.
+// scanOf returns the first of ops that is a scan of a range with row k, or nil.
 func (x *explainer) scanOf(ops []op, k uint32) *op {
 	for i := range ops {
 		if o := &ops[i]; o.scan() && x.h.bounds[o.key] <= x.h.keys[k] && x.h.keys[k] < x.h.bounds[o.version] {
@@ -319,14 +324,14 @@ func (x *explainer) scanOf(ops []op, k uint32) *op {
 	return nil
 }
 
-// rangeOf names the range of a scan.
+// rangeOf describes the range of a scan.
 func (x *explainer) rangeOf(o *op) string {
 	return fmt.Sprintf("from %s up to %s", x.nameOf(x.h.bounds[o.key]), x.nameOf(x.h.bounds[o.version]))
 }
 
-// replaced returns the write of transaction i that direct accepts, which reports the version that it overwrote.
-// Otherwise it returns a write at a key that infer accepts, without such a report. If i has reported nothing of itself,
-// the second may be a read of a version that i wrote.
+// replaced returns the write of transaction i that direct accepts, which reports the version that it overwrote. If
+// there is none, it returns a write without such a report at a key that infer accepts. If i has reported no operations,
+// this may be another transaction's read of a version that i wrote.
 func (x *explainer) replaced(i uint32, direct func(*op) bool, infer func(key uint32) bool) (o *op, isDirect bool) {
 	ops := x.h.opsOf(i)
 	for k := range ops {
@@ -347,7 +352,7 @@ func (x *explainer) replaced(i uint32, direct func(*op) bool, infer func(key uin
 	panic("history: an edge without a reason")
 }
 
-// wrote reports whether transaction i wrote key k, as far as it or others say.
+// wrote reports whether transaction i wrote key k, according to its own operations or to those of others.
 func (x *explainer) wrote(i, k uint32) bool {
 	for _, o := range x.h.opsOf(i) {
 		if o.write() && o.key == k {
@@ -393,7 +398,7 @@ func (x *explainer) direct(v *Verdict, e *evidence) {
 			if e.found == gone {
 				found, other, did = "missing", "there", "written it"
 			}
-			// The writer of the version knows whether it contains a row; otherwise b has observed it.
+			// The writer of a version knows whether the version contains a row; otherwise b observed it.
 			if x.id(e.b) == e.version {
 				text = fmt.Sprintf("%s found %s %s in the version in which %s had %s.", a, key, found, b, did)
 			} else {

@@ -16,21 +16,22 @@ import (
 //
 //	"geobench history 1\n" | region | clock error | records
 //
-// Each record is its length (uvarint, not 0) and a transaction, in any order. The end is a zero and the number of
-// transactions, so that truncation of a file shows.
+// Each record is the length (uvarint, not 0) and the encoding of a transaction. Transactions are in any order. A zero
+// and the number of transactions mark the end, so that truncation is detected.
 const magic = "geobench history 1\n"
 
-// maxRecord bounds a transaction's record, so that a reader's memory is bounded too. It has room for 50,000 operations.
+// maxRecord is the maximum size of a transaction's record, which bounds the memory of a reader. It has room for about
+// 50,000 operations.
 const maxRecord = 1 << 20
 
-// Header identifies the clients whose history a file holds.
+// Header describes the clients of a history file.
 type Header struct {
 	Region string
-	// ClockError bounds the error of the file's clock: see History.
+	// ClockError is the maximum error of the file's clock: see History.
 	ClockError time.Duration
 }
 
-// Writer writes a history file. It holds one record at a time.
+// Writer writes a history file. It buffers one record at a time.
 type Writer struct {
 	zip *gzip.Writer
 	buf []byte
@@ -38,7 +39,7 @@ type Writer struct {
 	err error
 }
 
-// NewWriter begins a history file. The first error sticks and is returned by Close.
+// NewWriter starts a history file. The first error is kept and returned by Close.
 func NewWriter(to io.Writer, h Header) *Writer {
 	zip, _ := gzip.NewWriterLevel(to, gzip.BestSpeed) // the level is valid
 	w := &Writer{zip: zip}
@@ -54,7 +55,7 @@ func (w *Writer) Add(t *Txn) {
 	if w.err != nil {
 		return
 	}
-	// Room for the record's length in front of it.
+	// Reserve room for the length, whose size is known only after the encoding.
 	b := append(w.buf[:0], make([]byte, 4)...)
 	b = codec.AppendID(b, t.ID)
 	b = codec.AppendUvarint(b, uint64(t.Client))
@@ -75,7 +76,7 @@ func (w *Writer) Add(t *Txn) {
 	w.n++
 }
 
-// Close ends the file.
+// Close writes the end of the file and returns the first error.
 func (w *Writer) Close() error {
 	if w.err == nil {
 		_, w.err = w.zip.Write(codec.AppendUvarint([]byte{0}, w.n))
@@ -98,7 +99,7 @@ type Reader struct {
 
 var errNoHistory = errors.New("this is not a history file of this version")
 
-// NewReader begins to read a history file.
+// NewReader reads the header of a history file.
 func NewReader(from io.Reader) (*Reader, error) {
 	zip, err := gzip.NewReader(from)
 	if err != nil {
@@ -135,7 +136,7 @@ func (r *Reader) readHeader() error {
 	return err
 }
 
-// cut marks an early end of the file as such.
+// cut replaces the errors of a truncated file by an error that says so.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file ends early: its writer was not closed")
@@ -143,7 +144,7 @@ func cut(err error) error {
 	return err
 }
 
-// uvarint reads a number that is at most limit.
+// uvarint reads a number of at most limit.
 func (r *Reader) uvarint(limit uint64) (uint64, error) {
 	var v uint64
 	for shift := 0; ; shift += 7 {
@@ -168,7 +169,7 @@ func (r *Reader) uvarint(limit uint64) (uint64, error) {
 // Header returns the file's header.
 func (r *Reader) Header() Header { return r.header }
 
-// Next reads the next transaction into t, whose operations and their keys are valid until the next call. It returns
+// Next reads the next transaction into t. Its operations and their keys are valid until the next call. It returns
 // io.EOF after the last transaction.
 func (r *Reader) Next(t *Txn) error {
 	if r.ended {
@@ -191,6 +192,7 @@ func (r *Reader) next(t *Txn) error {
 		if err != nil {
 			return err
 		}
+		// A record that was lost or duplicated within the file shows here.
 		if n != r.n {
 			return fmt.Errorf("the file says that it has %d transactions, but %d were read", n, r.n)
 		}

@@ -2,14 +2,15 @@ package history
 
 import "math"
 
-// graph is a directed graph with labelled edges in compressed sparse rows: 4 bytes per node and per edge. It is built
-// in two passes over the same edges, a counting pass and a filling pass. No list of edges is ever held.
+// graph is a directed graph with labelled edges in compressed sparse rows, with 4 bytes per node and per edge. Two
+// passes over the same edges build it: the first counts them and the second fills them in, so the edges never exist as
+// a list.
 type graph struct {
-	first  []uint32 // of each node's edges; the next node's is the end
-	edges  []uint32 // target, and the dependency in the top bits
+	first  []uint32 // index of each node's first edge; the next node's first edge is the end
+	edges  []uint32 // the target, with the dependency in the top 3 bits
 	counts [link + 1]int
-	added  uint32 // nodes made by node in this pass
-	base   uint32 // nodes without them
+	added  uint32 // number of nodes that node added in this pass
+	base   uint32 // number of nodes without them
 	fill   bool
 	cursor []uint32
 }
@@ -19,10 +20,10 @@ const (
 	nodeMask        = 1<<dependencyShift - 1
 )
 
-// newGraph returns a graph of n nodes that counts edges.
+// newGraph returns a graph of n nodes in its counting pass.
 func newGraph(n int) *graph { return &graph{first: make([]uint32, n+1), base: uint32(n)} }
 
-// node adds a node. Both passes add the same nodes.
+// node adds a node and returns its number. Both passes must add the same nodes.
 func (g *graph) node() uint32 {
 	n := g.base + g.added
 	g.added++
@@ -32,7 +33,7 @@ func (g *graph) node() uint32 {
 	return n
 }
 
-// add counts an edge in the first pass and puts it in its place in the second.
+// add counts an edge in the first pass, and stores it in the second.
 func (g *graph) add(from, to uint32, d Dependency) {
 	if !g.fill {
 		g.first[from+1]++
@@ -43,7 +44,7 @@ func (g *graph) add(from, to uint32, d Dependency) {
 	g.cursor[from]++
 }
 
-// counted ends the first pass.
+// counted ends the counting pass and starts the filling pass.
 func (g *graph) counted() {
 	for i := 1; i < len(g.first); i++ {
 		g.first[i] += g.first[i-1]
@@ -55,7 +56,7 @@ func (g *graph) counted() {
 
 func (g *graph) nodes() int { return len(g.first) - 1 }
 
-// mask is a set of dependencies. Links always belong to it.
+// mask is a set of dependencies. It always contains link.
 type mask uint8
 
 func maskOf(ds ...Dependency) mask {
@@ -70,20 +71,21 @@ func (m mask) contains(d Dependency) bool { return m>>d&1 != 0 }
 
 func (m mask) has(edge uint32) bool { return m.contains(Dependency(edge >> dependencyShift)) }
 
-// With snapshots, each transaction has two nodes: its start, at which it takes its snapshot, and its commit. A start
-// has twice the number of its node, and a commit one more. A link leads from start to start and from commit to commit.
+// With snapshots, each transaction has two nodes: its start, when it takes its snapshot, and its commit. The number of
+// a start is twice the number of the transaction's node, and the number of the commit is one more. A link connects
+// starts with starts and commits with commits.
 const (
 	start  = 0
 	commit = 1
 )
 
-// leaving returns the dependencies in m whose edges leave a start, and those whose edges leave a commit.
+// leaving returns the dependencies in m with edges that leave a start, and those with edges that leave a commit.
 func (m mask) leaving() [2]mask {
 	rw := maskOf(RW, PredicateRW)
 	return [2]mask{start: m & rw, commit: m&^rw | maskOf()}
 }
 
-// lands returns the start or commit of node w at which an edge arrives, given the start or commit that it leaves.
+// lands returns the start or commit of node w at which an edge arrives that leaves from.
 func lands(from, w uint32, d Dependency) uint32 {
 	switch d {
 	case RW, PredicateRW:
@@ -94,12 +96,12 @@ func lands(from, w uint32, d Dependency) uint32 {
 	return w<<1 | start
 }
 
-// components are the strongly connected components of two and more nodes: for each node its component's number, from 1,
-// or 0.
+// components holds the strongly connected components of at least two nodes. For each node, of has the number of its
+// component, from 1, or 0 if it is in none.
 type components struct {
 	of    []uint32
 	count uint32
-	// snapshots says that nodes are starts and commits.
+	// snapshots is set if nodes are starts and commits.
 	snapshots bool
 }
 
@@ -113,19 +115,19 @@ func (c *components) contains(v uint32) bool {
 
 const finished = math.MaxUint32
 
-// components returns the strongly connected components of the graph with the edges in m. When within is not nil, it is
-// the result of an earlier call with more edges and without snapshots. Only edges inside its components then count
-// (Tarjan 1972, without recursion).
+// components returns the strongly connected components of the graph with the edges in m, by the algorithm of Tarjan
+// (1972) without recursion. If within is not nil, it must be the result of an earlier call with more edges and without
+// snapshots. Then only edges inside its components count.
 //
-// With snapshots the graph consists of starts and commits. A node stands for the time of an event, and an edge leads
-// from the earlier event to the later event:
+// With snapshots, nodes are starts and commits. A node stands for the time of an event, and an edge leads from the
+// earlier event to the later event:
 //
 //	start(T)   -> commit(T)
 //	commit(T1) -> start(T2)    where T2 read (wr) or overwrote (ww) a version of T1, or comes after T1 in time
 //	start(T1)  -> commit(T2)   where T1 read a version that T2 replaced (rw, predicate-rw)
 //
-// It has no cycle exactly when the history has snapshot isolation, which is that there is an order of all starts and
-// commits in which
+// The graph has no cycle exactly if the history has snapshot isolation. This means that there is an order of all starts
+// and commits in which
 //
 //  1. each transaction starts before it commits, and after the commits of the transactions that precede it in time;
 //  2. each read finds the last version that was committed before its transaction started;
@@ -133,25 +135,26 @@ const finished = math.MaxUint32
 //  4. of two transactions that wrote the same row, one had committed before the other started: otherwise the second to
 //     commit would have been aborted (the first committer wins).
 //
-// Such an order agrees with every edge, so that there is no cycle. The edges of 1 are immediate. If T2 found the
-// version of T1, T1 had committed before T2 started (2). Next, suppose that T2 overwrote the version of T1. One of them
-// had committed before the other started (4), and that was not T2 (3). Finally, suppose that T1 read a version that T2
-// replaced. If T2 had committed before T1 started, T1 would have found the version of T2 or a later version (2, 3).
+// Such an order agrees with every edge, so there is no cycle. The edges of rule 1 are immediate. If T2 read the version
+// of T1, T1 had committed before T2 started (2). If T2 overwrote the version of T1, one of them had committed before
+// the other started (4), and this cannot be T2 (3). Finally, let T1 have read a version that T2 replaced. If T2 had
+// committed before T1 started, T1 would have read the version of T2 or a later version (2, 3).
 //
-// Conversely, any order that agrees with every edge is such an order. Consider two consecutive versions of a row. The
+// Conversely, every order that agrees with all edges is such an order. Consider two consecutive versions of a row. The
 // writer of the first commits before the writer of the second starts, and the second writer commits later still. All
 // writers therefore commit in the order of the versions (3), and no two of them overlap (4). A reader starts after the
 // writer of its version has committed. It also starts before the writer of the next version commits, and therefore
-// before the writers of all further versions commit. Its version is the last version that was committed before it
-// started (2). If there is no cycle, there is an order that agrees with every edge.
+// before the writers of all further versions commit. Its version is thus the last version that was committed before it
+// started (2). If there is no cycle, there is an order that agrees with all edges.
 //
-// Hence a cycle of transactions rules snapshots out exactly when no two anti-dependencies are adjacent in it. After the
-// first anti-dependency the path is at a commit, and no other anti-dependency leaves there (Cerone and Gotsman 2018).
+// Hence snapshot isolation rules out a cycle of transactions exactly if no two of its anti-dependencies are adjacent.
+// After the first anti-dependency the path is at a commit, from where no other anti-dependency leaves (Cerone and
+// Gotsman 2018).
 func (g *graph) components(m mask, within *components, snapshots bool) components {
 	n := g.nodes()
 	shift := 0
 	leaving := [2]mask{m, m}
-	next := g.cursor // the edge to look at next; free once the graph is filled
+	next := g.cursor // index of each node's next edge; cursor is no longer needed once the graph is filled
 	if snapshots {
 		shift, leaving = 1, m.leaving()
 		next = make([]uint32, 2*n)
@@ -163,7 +166,7 @@ func (g *graph) components(m mask, within *components, snapshots bool) component
 		copy(next, g.first)
 	}
 	of := make([]uint32, n)
-	number := make([]uint32, n) // in the order of discovery, from 1; finished: component known
+	number := make([]uint32, n) // order of discovery, from 1, or finished once the node's component is known
 	low := make([]uint32, n)
 	var stack, path []uint32
 	var discovered, count uint32
@@ -186,12 +189,14 @@ func (g *graph) components(m mask, within *components, snapshots bool) component
 					e := g.edges[next[x]]
 					next[x]++
 					w := e & nodeMask
+					// A cycle within m lies in a single component of the larger graph.
 					if !out.has(e) || within != nil && within.of[w] != within.of[v] {
 						continue
 					}
 					if y = w; snapshots {
 						y = lands(x, w, Dependency(e>>dependencyShift))
 					}
+					// After its own edges, a start has one more edge, to the commit of the same transaction.
 				} else if snapshots && next[x] == end && x&1 == start && v < g.base {
 					next[x]++
 					y = x | commit

@@ -10,28 +10,28 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Txn is a client's knowledge of one transaction.
+// Txn is the record of one transaction by its client.
 type Txn struct {
 	ID txn.ID
-	// Client is the process that sent it, numbered within its region. A process waits for an answer before it sends again,
-	// unless it gives up on it.
+	// Client is the number of the client process within its region. A process waits for an answer before it sends the
+	// next transaction, unless it gives up on the answer.
 	Client uint32
-	// Invoked is the time of sending, and Answered the time of the answer, on one clock for the whole history. Answered
-	// means nothing when the outcome is unknown.
+	// Invoked is the time of sending and Answered the time of the answer, on a common clock of the history. Answered is
+	// meaningless if the outcome is unknown.
 	Invoked, Answered time.Duration
 	// Status is the outcome. A refused transaction counts as aborted.
 	Status txn.Status
-	// Ops are its operations, in order. They are complete for a committed transaction, and may be missing for others.
+	// Ops are the operations, in order. They are complete for a committed transaction, and may be missing otherwise.
 	Ops []Op
 }
 
-// History is the recorded history of the clients of all regions, in memory: 40 bytes per transaction, 16 per operation,
-// and each key once.
+// History is the history of the clients of all regions, in memory. It takes 40 bytes per transaction and 16 per
+// operation, and stores each key once.
 type History struct {
-	// ClockError bounds the offset between the clocks of two clients. A transaction counts as answered before another was
-	// sent only if the interval between the two exceeds this bound.
+	// ClockError is the maximum offset between the clocks of two clients. A transaction counts as answered before another
+	// was sent only if the interval between them is longer.
 	ClockError time.Duration
-	// KeyName prints a key in explanations; nil for txn.Key.String.
+	// KeyName formats a key in explanations; nil means txn.Key.String.
 	KeyName func(txn.Key) string
 
 	regions []string
@@ -39,7 +39,7 @@ type History struct {
 	ops     []op
 	keys    []txn.Key
 	keyIDs  map[txn.Key]uint32
-	// bounds are the ends of scans' ranges, each once: rows or not.
+	// bounds holds each end of a scan's range once, whether or not it is the key of a row.
 	bounds   []txn.Key
 	boundIDs map[txn.Key]uint32
 }
@@ -47,13 +47,13 @@ type History struct {
 type row struct {
 	id                txn.ID
 	invoked, answered time.Duration
-	ops               uint32 // of the first; the next row's is the end
+	ops               uint32 // index of the first operation; the next row's index is the end
 	client            uint32
 	region            uint16
 	status            txn.Status
 }
 
-// op is an Op with its key's number. Of a scan, key and version are the numbers of its range's ends.
+// op is an Op with interned keys. For a scan, key and version are the indexes in bounds of the ends of its range.
 type op struct {
 	version txn.ID
 	key     uint32
@@ -67,7 +67,7 @@ func (o *op) scan() bool  { return o.flags&opScan != 0 }
 func (o *op) known() bool { return o.flags&opKnown != 0 }
 func (o *op) gone() bool  { return o.flags&opGone != 0 }
 
-// The most that a history in memory can hold: operations are numbered with 32 bits.
+// maxOps is the maximum number of operations in memory, which are numbered with 32 bits.
 const maxOps = 1<<32 - 2
 
 // Len returns the number of transactions.
@@ -76,7 +76,7 @@ func (h *History) Len() int { return len(h.txns) }
 // Ops returns the number of operations.
 func (h *History) Ops() int { return len(h.ops) }
 
-// Region returns the number of the region called name, for Add.
+// Region returns the number of the region with this name, for use with Add. It adds the region if it is new.
 func (h *History) Region(name string) int {
 	for i, r := range h.regions {
 		if r == name {
@@ -87,7 +87,7 @@ func (h *History) Region(name string) int {
 	return len(h.regions) - 1
 }
 
-// Add appends a transaction of a client in a region: see Region. It keeps no reference to t.
+// Add appends a transaction of a client in a region: see Region. It does not retain t.
 func (h *History) Add(region int, t *Txn) {
 	if len(h.ops)+len(t.Ops) > maxOps {
 		panic("history: too many operations for one history")
@@ -124,7 +124,7 @@ func (h *History) intern(k txn.Key) uint32 { return intern(k, &h.keys, &h.keyIDs
 
 func (h *History) bound(k txn.Key) uint32 { return intern(k, &h.bounds, &h.boundIDs) }
 
-// intern returns the number of k among keys, to which it is added.
+// intern returns the index of k in keys, after adding it if it is new.
 func intern(k txn.Key, keys *[]txn.Key, ids *map[txn.Key]uint32) uint32 {
 	if n, ok := (*ids)[k]; ok {
 		return n
@@ -132,7 +132,7 @@ func intern(k txn.Key, keys *[]txn.Key, ids *map[txn.Key]uint32) uint32 {
 	if *ids == nil {
 		*ids = map[txn.Key]uint32{}
 	}
-	// The key may be part of a larger buffer.
+	// The key may be part of a larger buffer, which a reference would keep alive.
 	k = txn.Key(strings.Clone(string(k)))
 	n := uint32(len(*keys))
 	*keys = append(*keys, k)
@@ -149,15 +149,15 @@ func (h *History) opsOf(i uint32) []op {
 	return h.ops[h.txns[i].ops:to]
 }
 
-// Size is the size of a history file, as reported by its writer.
+// Size is the number of transactions and operations in a history file, as reported by its writer.
 type Size struct{ Transactions, Operations int64 }
 
-// keyBytes bounds the keys of a file, in bytes per operation.
+// keyBytes is the maximum size of all keys of a file, in bytes per operation.
 const keyBytes = 64
 
-// ReadFile appends a history file: see Writer. It fails once the file has more than its announced size, or keys that
-// are longer than any workload's. The sender can therefore cause only the announced memory usage. The region's clock
-// error counts if it is the largest so far.
+// ReadFile appends the history in a file: see Writer. It fails if the file exceeds its announced size, or if its keys
+// are longer than the keys of any workload. The sender therefore cannot cause more memory usage than announced.
+// ClockError becomes the file's clock error if that is larger.
 func (h *History) ReadFile(from io.Reader, most Size) error {
 	r, err := NewReader(from)
 	if err != nil {

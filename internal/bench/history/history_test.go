@@ -15,14 +15,14 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// parseHistory reads a history that a person can write, a transaction per line:
+// parseHistory parses a readable history with one transaction per line:
 //
 //	1 west/3 0-10 ok rx0 wx0
 //
-// is transaction 1 of client 3 in west, sent at 0 ms and answered at 10 ms, and committed (or abort, unknown). It read
-// the initial version of row x and overwrote it. A version is the number of its transaction, or ? if unknown. .2 after
-// it is Nth. A trailing - means that the row was missing or was deleted. sa:d is a scan of the rows from a up to d; a
-// trailing - means that it does not meet deleted rows.
+// is transaction 1 of client 3 in west, sent at 0 ms, answered at 10 ms, and committed (or abort, or unknown). It read
+// the initial version of row x and overwrote it. A version is the number of its transaction, or ? if unknown, followed
+// by .2 for an Nth of 2. A trailing - marks a missing or deleted row. sa:d is a scan of the rows from a up to d; a
+// trailing - means that it does not report deleted rows.
 func parseHistory(t testing.TB, text string) *History {
 	t.Helper()
 	h := &History{KeyName: func(k txn.Key) string { return string(k[1:]) }}
@@ -51,7 +51,7 @@ func parseHistory(t testing.TB, text string) *History {
 	return h
 }
 
-// parseOps reads operations as parseHistory explains them.
+// parseOps parses operations in the syntax of parseHistory.
 func parseOps(t testing.TB, words []string) (ops []Op) {
 	for _, w := range words {
 		o := Op{Key: txn.StringKey(0, w[1:2])}
@@ -89,8 +89,8 @@ func number(t testing.TB, s string) uint64 {
 
 func testID(n uint64) txn.ID { return txn.MakeID(1, n) }
 
-// checkAll checks a history at all levels. It compares the verdicts with each other. A level that implies a failed
-// level fails too, and the levels that a failed verdict grants are the strongest that passed.
+// checkAll checks a history at all levels and compares the verdicts. A level that implies a failed level must fail,
+// too, and Holds of a failed verdict must contain the strongest levels that passed.
 func checkAll(t testing.TB, h *History) map[isolation.Level]*Verdict {
 	t.Helper()
 	all := map[isolation.Level]*Verdict{}
@@ -115,7 +115,8 @@ func checkAll(t testing.TB, h *History) map[isolation.Level]*Verdict {
 	return all
 }
 
-// Each level's verdict on small histories, word by word. Run with -rewrite to record the current verdicts.
+// TestAnomalies compares the verdicts on small histories at each level with the recorded text. Run with -rewrite to
+// record the current verdicts.
 func TestAnomalies(t *testing.T) {
 	datadriven.RunTest(t, "testdata/anomalies", func(t *testing.T, d *datadriven.TestData) string {
 		var texts []string
@@ -149,7 +150,7 @@ func TestAnomalies(t *testing.T) {
 	})
 }
 
-// A long cycle has all its steps, but not all its words.
+// TestLongCycle checks that the verdict on a long cycle has all steps, but an abbreviated explanation.
 func TestLongCycle(t *testing.T) {
 	const n = 100
 	h := &History{}

@@ -9,65 +9,65 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Kind says what an operation does.
+// Kind is the kind of an operation.
 type Kind uint8
 
 // The kinds of operations.
 const (
 	Read Kind = iota
 	Write
-	// Scan looks at all rows of a range.
+	// Scan reads all rows of a range.
 	Scan
 )
 
-// Initial is the version of a row that no recorded transaction has written: it was loaded, or it never existed.
+// Initial is the version of a row that no recorded transaction wrote: the row was loaded, or it never existed.
 const Initial txn.ID = 0
 
 // Op is an operation of a transaction on a row, or on the rows of a range.
 //
-// A scan follows the reads of the rows that it met, including deleted rows. Its transaction has met exactly those rows
-// of the range that it reads or writes in an operation before the scan. For the scan, all other rows were absent, in
-// their initial version. A scan that ended early, for example because it had found enough rows, shows this by its
-// range.
+// A scan follows the reads of the rows that it found, including deleted rows. It found exactly those rows of its range
+// that its transaction reads or writes in an operation before the scan. All other rows were absent for the scan, in
+// their initial version. The range of a scan that stopped early, for example because it had found enough rows, covers
+// only the scanned part.
 type Op struct {
-	// Key of the row, or the least key of a scan's range.
+	// Key is the key of the row, or the smallest key of a scan's range.
 	Key txn.Key
-	// To is the end of a scan's range: the least key above Key that is no part of it.
+	// To is the exclusive end of a scan's range.
 	To txn.Key
-	// Version is the id of the transaction that wrote the version which was read or overwritten. A write's new version has
-	// the name of the writing transaction. For a scan, Version, Known and Nth mean nothing.
+	// Version is the ID of the transaction that wrote the version that was read or overwritten. The new version of a
+	// write is named after the writing transaction. For a scan, Version, Known and Nth are unused.
 	Version txn.ID
 	Kind    Kind
-	// Known means that Version is known. An engine may not know which version a blind write overwrites, or which
+	// Known is set if Version is known. An engine may not know which version a blind write overwrites, or which
 	// transaction deleted a missing row.
 	Known bool
-	// Nth counts, from 1, the writes of the row by one transaction. For a read it is the write of Version's transaction
-	// that was read. For a write it is the number of writes by the operation's own transaction. 0: unknown, taken as the
-	// last.
+	// Nth numbers the writes of a row by the same transaction, from 1. For a read, it is the number of the write that was
+	// read. For a write, it is the total number of writes by this transaction. 0 means unknown and counts as the last
+	// write.
 	Nth uint8
-	// Gone means that the row was missing (read) or was deleted (write). For a scan it means that the scan does not meet
-	// deleted rows. A row that it has not met may then have existed before, too.
+	// Gone is set if the row was missing (for a read) or was deleted (for a write). For a scan, it is set if the scan
+	// does not report deleted rows: a row that it did not find may then have existed before.
 	Gone bool
 }
 
-// The head byte of an encoded operation. Reads followed by a write of the same row are the common case. Such a write is
-// encoded as having the key and version of the previous operation.
+// Bits of the head byte of an encoded operation. Typically, a row is read and then written; such a write is encoded
+// with the key and version of the previous operation.
 const (
 	opWrite       = 1 << iota
-	opKnown       // the version follows, unless it is the same
+	opKnown       // the version follows, unless opSameVersion is set
 	opGone        //
 	opFirst       // Nth is 1
 	opNth         // Nth follows
-	opSameKey     // as the operation before
-	opSameVersion // as the operation before
-	opScan        // To follows the key, and nothing else
+	opSameKey     // the key of the previous operation
+	opSameVersion // the version of the previous operation
+	opScan        // To follows the key, and nothing else does
 )
 
-// minOp is the least number of bytes of an operation.
+// minOp is the minimum encoded size of an operation in bytes.
 const minOp = 1
 
 // AppendOps appends the number of operations and the operations. A read of a row with an integer key takes about 12
-// bytes, a write of the row just read 1, and a scan between integer keys 20.
+// bytes, a write of the row that was just read takes 1, and a scan between integer keys 20.
 func AppendOps(b []byte, ops []Op) []byte {
 	b = codec.AppendUvarint(b, uint64(len(ops)))
 	var last Op
@@ -113,7 +113,7 @@ func AppendOps(b []byte, ops []Op) []byte {
 
 var errHead = errors.New("an operation's head byte contradicts itself")
 
-// DecodeOps reads the output of AppendOps and returns the remaining bytes. Keys alias b.
+// DecodeOps decodes the output of AppendOps and returns the remaining bytes. Keys alias b.
 func DecodeOps(b []byte) (ops []Op, rest []byte, err error) {
 	r := codec.NewReader(b)
 	ops = readOps(&r, nil)
@@ -123,11 +123,11 @@ func DecodeOps(b []byte) (ops []Op, rest []byte, err error) {
 	return ops, b[len(b)-r.Len():], nil
 }
 
-// readOps appends to dst what AppendOps wrote.
+// readOps decodes the output of AppendOps and appends the operations to dst.
 func readOps(r *codec.Reader, dst []Op) []Op {
 	n := r.Count(minOp)
 	if free := cap(dst) - len(dst); free < n {
-		// An operation takes a byte on the wire and 48 in memory: trust the count only so far.
+		// An operation may take one byte encoded and 48 in memory, so the count alone must not determine the allocation.
 		grown := make([]Op, len(dst), len(dst)+min(n, 1024))
 		copy(grown, dst)
 		dst = grown
@@ -135,6 +135,7 @@ func readOps(r *codec.Reader, dst []Op) []Op {
 	var last Op
 	for i := range n {
 		head := r.Uint8()
+		// A head that contradicts itself must not decode to an arbitrary operation.
 		if head&opScan != 0 && head&^(opScan|opGone|opSameKey) != 0 || head&opFirst != 0 && head&opNth != 0 ||
 			head&opSameVersion != 0 && (head&opKnown == 0 || !last.Known) || i == 0 && head&(opSameKey|opSameVersion) != 0 {
 			r.Fail(errHead)
@@ -174,17 +175,18 @@ func readOps(r *codec.Reader, dst []Op) []Op {
 	return dst
 }
 
-// traceLength is the size of the length that ends a trace.
+// traceLength is the size of the length at the end of a trace.
 const traceLength = 4
 
-// AppendTrace appends a procedure's operations to its result, so that the result remains at the front.
+// AppendTrace appends a procedure's operations to its result. The result stays at the front.
 func AppendTrace(result []byte, ops []Op) []byte {
 	from := len(result)
 	result = AppendOps(result, ops)
 	return binary.LittleEndian.AppendUint32(result, uint32(len(result)-from))
 }
 
-// SplitTrace undoes AppendTrace. The result is nil when it is empty, as procedures return it. Both alias traced.
+// SplitTrace reverses AppendTrace. The result is nil if it is empty, as returned by procedures. Result and operations
+// alias traced.
 func SplitTrace(traced []byte) (result []byte, ops []Op, err error) {
 	if len(traced) < traceLength {
 		return nil, nil, fmt.Errorf("trace: %d bytes are too few for its length", len(traced))

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// serial returns the transactions of a history that is strictly serializable.
+// serial returns the transactions of a strictly serializable history.
 func serial(seed uint64, n, clients, rows, unknownPercent int) []Txn {
 	var out []Txn
 	generate(seed, n, clients, rows, unknownPercent, func(_ int, t *Txn) {
@@ -35,7 +35,8 @@ func historyOf(txns []Txn) *History {
 	return h
 }
 
-// Serial executions pass, in any order of recording, however many outcomes are unknown.
+// TestSerialHistoriesPass checks that serial executions pass, in any order of recording and with any number of unknown
+// outcomes.
 func TestSerialHistoriesPass(t *testing.T) {
 	for seed := range uint64(20) {
 		txns := serial(seed, 2000, 1+int(seed)*3, 1+5+int(seed), int(seed)%20)
@@ -61,7 +62,7 @@ func (s rowState) read(k txn.Key) Op {
 	return Op{Key: k, Version: s.version, Known: true, Nth: s.nth, Gone: !s.there}
 }
 
-// sites says in which way the transactions that interleaved makes see each other.
+// sites is the number of sites that interleaved simulates, and how they see each other's commits.
 type sites int
 
 const (
@@ -69,10 +70,10 @@ const (
 	twoSites
 )
 
-// interleaved returns a random small history of overlapping transactions on a database with snapshots in which the
-// first committer wins. wrong is the amount, in quarters, of behavior that such a database does not have. With two
-// sites, each site has separate snapshots and learns the commits of the other site later: parallel snapshot isolation
-// (Sovran et al. 2011).
+// interleaved returns a small random history of overlapping transactions on a database with snapshots and the
+// first-committer-wins rule. wrong is the amount, in quarters, of deviations from this behavior. With two sites, each
+// site has separate snapshots and learns the commits of the other site later: parallel snapshot isolation (Sovran et
+// al. 2011).
 func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 	keys := make([]txn.Key, 1+r.IntN(4))
 	now := [2]map[txn.Key]rowState{{}, {}}
@@ -133,7 +134,7 @@ func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 			if o := s.read(key); kind < 2 && !slices.Contains(x.Ops, o) {
 				x.Ops = append(x.Ops, o)
 			}
-			// Commits that the other site has not received yet count for the first committer.
+			// For the first-committer-wins rule, commits count that this site has not received yet.
 			if latest := here[key]; kind == 0 || (s != latest || s != there[key]) && r.IntN(20) >= wrong {
 				continue
 			}
@@ -160,10 +161,10 @@ func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 	return out
 }
 
-// explained tries all executions, and reports whether a level allows an execution that explains a small history. With
-// snapshots, an execution is an order of starts and commits. A transaction reads the state that was committed when it
-// started. It commits if no other transaction has since overwritten the versions that it overwrites. A serial execution
-// commits each transaction immediately after its start. Rows may have been loaded or not.
+// explained tries all executions and reports whether a level allows one that explains a small history. With snapshots,
+// an execution is an order of starts and commits. A transaction reads the state that was committed when it started. It
+// commits if no other transaction has meanwhile overwritten the versions that it overwrites. In a serial execution,
+// each transaction commits immediately after its start. Rows may have been loaded or not.
 func explained(txns []Txn, level isolation.Level) bool {
 	var in []Txn
 	seen := map[txn.ID]map[txn.Key]bool{}
@@ -197,8 +198,8 @@ func explained(txns []Txn, level isolation.Level) bool {
 			in = append(in, t)
 		}
 	}
-	// mustFollow reports whether transaction i starts after j has committed. If a client's transactions were sent at the
-	// same instant, the order of recording counts.
+	// mustFollow reports whether transaction i starts after the commit of j. For transactions that a client sent at the
+	// same time, the order of recording counts.
 	mustFollow := func(i, j int) bool {
 		if in[j].Status != txn.Committed {
 			return false
@@ -212,7 +213,7 @@ func explained(txns []Txn, level isolation.Level) bool {
 	snapshots := make([]map[txn.Key]rowState, len(in))
 	done := make([]bool, len(in))
 	var try func(left int) bool
-	// commit continues with transaction i committed, if that is allowed.
+	// commit continues the search with transaction i committed, if that is allowed.
 	commit := func(i, left int) bool {
 		before := now
 		now = maps.Clone(now)
@@ -258,7 +259,7 @@ func explained(txns []Txn, level isolation.Level) bool {
 		}
 		return false
 	}
-	// load tries all possible sets of loaded rows that the reads of initial versions leave open.
+	// load tries all sets of loaded rows that are compatible with the reads of initial versions.
 	var load func(keys []txn.Key) bool
 	load = func(keys []txn.Key) bool {
 		if len(keys) == 0 {
@@ -280,7 +281,7 @@ func explained(txns []Txn, level isolation.Level) bool {
 	return load(keys)
 }
 
-// readsFrom reports whether a transaction reads from a snapshot, with its writes applied over it.
+// readsFrom reports whether a transaction's reads match a snapshot with its own writes applied.
 func readsFrom(t *Txn, keys []txn.Key, snapshot map[txn.Key]rowState) bool {
 	own := map[txn.Key]rowState{}
 	touched := map[txn.Key]bool{}
@@ -310,7 +311,7 @@ func readsFrom(t *Txn, keys []txn.Key, snapshot map[txn.Key]rowState) bool {
 	return true
 }
 
-// disturb exchanges some versions, and some outcomes. It returns false when some orders can no longer be distinguished.
+// disturb replaces some versions and some outcomes. It returns false if some orders can no longer be distinguished.
 func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 	for range r.IntN(3) {
 		x := &txns[r.IntN(len(txns))]
@@ -329,14 +330,14 @@ func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 		txns[r.IntN(len(txns))].Status = txn.Aborted
 	}
 	if r.IntN(2) == 0 {
-		// A scan does not meet a row that it has met.
+		// Let a scan miss a row that it had met.
 		x := &txns[r.IntN(len(txns))]
 		if at := slices.IndexFunc(x.Ops, func(o Op) bool { return o.Kind == Scan }); at > 0 && x.Ops[at-1].Kind == Read {
 			x.Ops = slices.Delete(x.Ops, at-1, at)
 		}
 	}
 	if r.IntN(10) == 0 {
-		// A blind write without the version that it overwrote.
+		// Let a blind write lose the version that it overwrote.
 		if x := &txns[r.IntN(len(txns))]; len(x.Ops) > 0 {
 			if o := &x.Ops[len(x.Ops)-1]; o.Kind == Write {
 				o.Known, o.Version = false, Initial
@@ -347,9 +348,9 @@ func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 	return true
 }
 
-// Check agrees with trying all executions: it denies the level exactly for histories that no execution explains. The
-// levels are also distinct. For any two levels there is a history that has one and not the other, unless one level
-// implies the other.
+// TestAgreesWithAllExecutions compares Check with trying all executions: Check must deny a level exactly for the
+// histories that no execution explains. The levels must also be distinct. For any two levels without an implication,
+// some history has one but not the other.
 func TestAgreesWithAllExecutions(t *testing.T) {
 	counts := map[string]int{}
 	apart := map[[2]isolation.Level]int{}
@@ -401,8 +402,8 @@ func TestAgreesWithAllExecutions(t *testing.T) {
 	}
 }
 
-// Histories of a database with snapshots have strong snapshot isolation, whatever information is missing: outcomes, and
-// deleted rows.
+// TestSnapshotHistoriesPass checks that histories of a database with snapshots have strong snapshot isolation, even if
+// information about outcomes and deleted rows is missing.
 func TestSnapshotHistoriesPass(t *testing.T) {
 	unresolved := 0
 	for seed := range uint64(500) {
@@ -413,7 +414,7 @@ func TestSnapshotHistoriesPass(t *testing.T) {
 				txns[i].Status, txns[i].Ops = txn.Unknown, nil
 			}
 			for k := range txns[i].Ops {
-				// Some reads of missing rows do not name the transaction that deleted them.
+				// Some reads of missing rows do not name the transaction that deleted the row.
 				if o := &txns[i].Ops[k]; o.Kind == Read && o.Gone && seed%2 == 0 && r.IntN(4) == 0 {
 					o.Known, o.Version, o.Nth = false, Initial, 0
 				}
@@ -430,8 +431,8 @@ func TestSnapshotHistoriesPass(t *testing.T) {
 	}
 }
 
-// expand replaces each scan by reads of the rows that it has not met: all rows in its range that the history knows.
-// They take the scan's place, so the transaction first reads the rows that it has not met yet.
+// expand replaces each scan by reads of the rows in its range that it did not meet, out of all rows of the history.
+// These reads take the place of the scan.
 func expand(t testing.TB, txns []Txn) []Txn {
 	t.Helper()
 	var keys []txn.Key
@@ -467,8 +468,9 @@ func expand(t testing.TB, txns []Txn) []Txn {
 	return out
 }
 
-// Check agrees with itself on histories in which each row that a scan has not met is read by its transaction and found
-// missing. The graph then has as many dependencies as there are such rows.
+// TestScansAgreeWithReads compares the verdicts on histories with scans and on their translations into reads. In a
+// translation, a transaction reads each row that its scan did not meet and finds it missing, so the graph has a
+// separate dependency for each such row.
 func TestScansAgreeWithReads(t *testing.T) {
 	counts := map[string]int{}
 	differs := 0
@@ -514,7 +516,7 @@ func TestScansAgreeWithReads(t *testing.T) {
 	}
 }
 
-// The nodes that cover leaves have exactly those below them.
+// TestTree checks that the nodes that cover a range of leaves have exactly these leaves below them.
 func TestTree(t *testing.T) {
 	for leaves := range uint32(40) {
 		g := newGraph(3)
@@ -555,7 +557,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// A read of a version other than the current version is detected, unless the history has a valid order nevertheless.
+// TestMutatedReads checks that a read of a version other than the current version is detected, unless the history still
+// has a valid order.
 func TestMutatedReads(t *testing.T) {
 	caught, equivalent := 0, 0
 	for seed := range uint64(100) {
@@ -565,7 +568,8 @@ func TestMutatedReads(t *testing.T) {
 			caught++
 			continue
 		}
-		// Then the reader fits between the write of that version and its replacement, which must be concurrent with it.
+		// The reader then fits between the write of that version and its replacement, which must be concurrent with the
+		// reader.
 		equivalent++
 	}
 	t.Logf("%d caught, %d with another order", caught, equivalent)
@@ -574,8 +578,8 @@ func TestMutatedReads(t *testing.T) {
 	}
 }
 
-// The uncertainty of clocks removes real-time orders that they cannot establish, but not the order of one client's
-// transactions.
+// TestClockError checks that clock uncertainty removes real-time orders that the clocks cannot establish, but not the
+// order of a client's transactions.
 func TestClockError(t *testing.T) {
 	h := parseHistory(t, `
 		1 west/0 0-5 ok rx0 wx0
@@ -597,7 +601,8 @@ func TestClockError(t *testing.T) {
 	}
 }
 
-// A client that gave up on an answer has had all earlier answers, although the late answer arrives later still.
+// TestClientThatGaveUp checks that a client that gave up on an answer has received all earlier answers, although the
+// late answer arrives later.
 func TestClientThatGaveUp(t *testing.T) {
 	h := parseHistory(t, `
 		1 west/0 0-5 ok rx0 wx0
@@ -607,7 +612,7 @@ func TestClientThatGaveUp(t *testing.T) {
 	if v := Check(h, isolation.StrictSerializable); v.Anomaly != GSingleItem+"-process" {
 		t.Errorf("a client that does not see its own write after it gave up on another answer: %q", v.Anomaly)
 	}
-	// Two late answers precede transactions sent after both.
+	// Two late answers precede the transactions that were sent after both arrived.
 	h = parseHistory(t, `
 		1 west/0 0-40 ok rx0 wx0
 		2 west/0 5-30 ok ry0 wy0
@@ -618,10 +623,10 @@ func TestClientThatGaveUp(t *testing.T) {
 	}
 }
 
-// Any history gets a verdict, with an explanation whose steps are connected.
+// FuzzCheck checks that any history gets a verdict, with an explanation of connected steps.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
-	// Two rows of one cycle were found missing, and a scan had met only one of them.
+	// Two rows of a cycle were found missing, and a scan had met only one of them.
 	f.Add([]byte("00000001001000100200000000280800700A908080\x1d0+00100A0000000000000020%8000a02\xeb0800"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		next := func() int {
@@ -644,7 +649,7 @@ func FuzzCheck(f *testing.F) {
 				if n := next() % 32; o.Known && n > 0 {
 					o.Version = testID(uint64(n))
 				}
-				if v >= 224 { // 7 of 8 bits select a row, and the last values a range
+				if v >= 224 { // 7 of 8 bits select a row; the largest values select a range
 					o = Op{Kind: Scan, Key: o.Key, To: txn.IntKey(0, uint64(v>>1&3+1+v>>4&1)), Gone: o.Gone}
 				}
 				x.Ops = append(x.Ops, o)

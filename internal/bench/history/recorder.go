@@ -6,25 +6,24 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Lookup returns the version of the row that the running transaction would read under k now: its writer, and which of
-// that transaction's writes of the row it is (0: not known). It is asked only before the transaction's first write of
-// k.
+// Lookup returns the version of row k that the running transaction would read now: its writer, and the number of that
+// transaction's write of the row (0 if unknown). The recorder calls it only before the transaction's first write of k.
 type Lookup func(k txn.Key) (writer txn.ID, nth uint8, known bool)
 
-// Recorder is a procedure's view of the database that records its reads and the versions that it overwrites. A recorder
-// may be used again after Reset.
+// Recorder is a procedure's view of the database that records its reads and the versions that it overwrites. Reset
+// makes a recorder ready for another transaction.
 type Recorder struct {
 	ctx    txn.Ctx
 	lookup Lookup
 	ops    []Op
-	// last maps a row to the indexes of its last read and write in ops, plus one; used once there are many.
+	// last maps a row to the indexes of its last read and last write in ops, plus one. It is nil up to few operations.
 	last map[txn.Key][2]int
 }
 
-// few is the number of operations up to which a search is as fast as a map.
+// few is the number of operations up to which a linear search is as fast as a map.
 const few = 16
 
-// Reset begins to record a transaction that runs on c. Operations recorded before are gone.
+// Reset starts recording a transaction that runs on c. It drops the recorded operations.
 func (r *Recorder) Reset(c txn.Ctx, lookup Lookup) {
 	r.ctx, r.lookup, r.ops, r.last = c, lookup, r.ops[:0], nil
 }
@@ -53,7 +52,7 @@ func (r *Recorder) index(i int) {
 	}
 }
 
-// find returns the last operation on k of this kind.
+// find returns the last operation of this kind on k, or nil.
 func (r *Recorder) find(kind Kind, k txn.Key) *Op {
 	if r.last != nil {
 		if at := r.last[k][kind]; at > 0 {
@@ -69,7 +68,8 @@ func (r *Recorder) find(kind Kind, k txn.Key) *Op {
 	return nil
 }
 
-// Get implements txn.Ctx. Reads of the transaction's own writes are not recorded: they say nothing about others.
+// Get implements txn.Ctx. It does not record reads of the transaction's own writes, because they reveal nothing about
+// other transactions.
 func (r *Recorder) Get(k txn.Key) (value []byte, err error) {
 	value, err = r.ctx.Get(k)
 	if err == nil || err == txn.ErrNotFound {
@@ -80,31 +80,34 @@ func (r *Recorder) Get(k txn.Key) (value []byte, err error) {
 
 // GetAll implements txn.Ctx.
 func (r *Recorder) GetAll(keys []txn.Key) ([][]byte, error) {
-	// The context receives all keys in one call; afterwards each row is available here.
+	// The context gets all keys in one call, which may save round trips. Reading each row afterwards only records it.
 	if _, err := r.ctx.GetAll(keys); err != nil {
 		return nil, err
 	}
 	return txn.GetEach(r, keys)
 }
 
-// read records that the version which lookup knows was read.
+// read records a read of the version that lookup reports.
 func (r *Recorder) read(k txn.Key, gone bool) {
 	if r.find(Write, k) != nil {
 		return
 	}
 	o := Op{Kind: Read, Key: k, Gone: gone}
 	o.Version, o.Nth, o.Known = r.lookup(k)
+	// A repeated read of the same version adds no constraint.
 	if last := r.find(Read, k); last == nil || *last != o {
 		r.note(o)
 	}
 }
 
-// Scan implements txn.Ctx. It records, after the reads of the rows that it met, the part of the range that was scanned.
+// Scan implements txn.Ctx. It records the reads of the rows that it found, and then the part of the range that was
+// scanned.
 func (r *Recorder) Scan(g txn.Range, f func(txn.Key, []byte) bool) error {
 	seen, rows := g, 0
 	err := r.ctx.Scan(g, func(k txn.Key, value []byte) bool {
 		r.read(k, false)
 		more := f(k, value)
+		// The scan stopped here, so it is no evidence about rows beyond this one.
 		if rows++; !more || rows == g.Limit {
 			if g.Reverse {
 				seen.From = k
@@ -130,7 +133,7 @@ func (r *Recorder) Delete(k txn.Key) {
 	r.ctx.Delete(k)
 }
 
-// nth is the number of the transaction's writes of k so far.
+// nth returns the number of the transaction's writes of k so far.
 func (r *Recorder) nth(k txn.Key) uint8 {
 	if o := r.find(Write, k); o != nil {
 		return o.Nth
@@ -140,7 +143,7 @@ func (r *Recorder) nth(k txn.Key) uint8 {
 
 func (r *Recorder) write(k txn.Key, gone bool) {
 	if o := r.find(Write, k); o != nil {
-		// 254 writes of a row stand for any larger number, as long as no reader takes an early write for the last.
+		// 254 stands for any larger number of writes; no reader can then take an early write for the last one.
 		o.Nth = min(o.Nth+1, math.MaxUint8-1)
 		o.Gone = gone
 		return

@@ -6,40 +6,42 @@ import (
 	"sort"
 )
 
-// scans holds the checker's state for transactions that scanned ranges of rows.
+// scans holds the checker's state for transactions that scanned ranges.
 //
 // A scan finds each row of its range that its transaction has not met missing, in the initial version. The writer of
-// the first version of such a row follows the scan (Adya's predicate-anti-dependency), since the scan would have met
-// the row otherwise. A range may be wide and meet few rows, for example all orders from the oldest open order on. These
-// dependencies are therefore not added individually. The rows are the leaves of a binary tree in which links lead down
-// to the writers of their first versions. Between the rows that it met, a scan needs at most two nodes per level.
+// the row's first version therefore follows the scan (Adya's predicate-anti-dependency); otherwise the scan would have
+// met the row. A range may be wide and meet few rows, for example all orders from the oldest open order on. Adding
+// these dependencies one by one would be too expensive. Instead, the rows are the leaves of a binary tree in which
+// links lead down to the writers of the first versions. Between two rows that it met, a scan needs at most two nodes
+// per level.
 type scans struct {
 	list []scan
-	// keys are the rows that committed transactions used and that some scan covers, in order; rank[k] is the index of key
-	// k, plus one.
+	// keys lists, in order, the rows that committed transactions used and that some scan covers. rank[k] is the index of
+	// key k in it, plus one.
 	keys []uint32
 	rank []uint32
-	// all is for scans that meet deleted rows, and kept for scans that do not. kept omits the rows that a transaction is
-	// known to have deleted: a scan that has not met such a row may precede its first version or follow its deletion.
+	// all is used for scans that meet deleted rows, and kept for scans that do not. kept omits the rows that a
+	// transaction is known to have deleted: a scan that has not met such a row may precede its first version or follow
+	// its deletion.
 	all, kept rows
-	// predicate has a bit for each operation. It is set for a read of a deleted row that a scan met. It is also set for a
+	// predicate has a bit per operation. It is set for a read of a deleted row that a scan met. It is also set for a
 	// write of a row that an earlier scan of its transaction had not met.
 	predicate []uint64
 	touches   []touch // of the current transaction
 }
 
-// scan is a scan by a transaction, of the rows at places from to to, without the last.
+// scan is a scan by a transaction. It covers the rows in keys[from:to].
 type scan struct {
 	operation, txn, from, to uint32
 }
 
-// touch is an operation on the row at a place.
+// touch is an operation on the row at index place of keys.
 type touch struct {
 	place, operation uint32
 }
 
-// rows gives, for each index, two numbers of earlier rows: those with a version other than the initial version, and
-// those known to have been loaded. The former are the leaves of the tree.
+// rows holds two counts for each index of keys, over all rows before it: rows with a version other than the initial
+// version, and rows known to have been loaded. The former are the leaves of the tree.
 type rows struct {
 	written, loaded []uint32
 	tree
@@ -56,7 +58,7 @@ func (r *rows) count(written, loaded bool) {
 	r.written, r.loaded = add(r.written, written), add(r.loaded, loaded)
 }
 
-// findScans prepares the data for the dependencies of scans.
+// findScans prepares the state for the dependencies of scans.
 func (c *checker) findScans() {
 	p := &scans{rank: make([]uint32, len(c.h.keys)), predicate: make([]uint64, (len(c.h.ops)+63)/64)}
 	p.all = rows{written: []uint32{0}, loaded: []uint32{0}}
@@ -98,15 +100,15 @@ func (c *checker) findScans() {
 	c.judgeScans()
 }
 
-// loaded reports whether an operation shows that its row was there before the first transaction.
+// loaded reports whether an operation proves that its row existed before the first transaction.
 func (c *checker) loaded(operation uint32) bool {
 	o := &c.h.ops[operation]
 	return o.read() && o.known() && o.version == Initial && !o.gone()
 }
 
-// covered returns the rows that committed transactions used and that some scan covers, in order.
+// covered returns, in order, the rows that committed transactions used and that some scan covers.
 func (c *checker) covered() (keys []uint32) {
-	// union are ranges that do not overlap, in order.
+	// union holds disjoint ranges in order.
 	union := make([][2]string, 0, len(c.scans.list))
 	for _, s := range c.scans.list {
 		o := &c.h.ops[s.operation]
@@ -132,8 +134,8 @@ func (c *checker) covered() (keys []uint32) {
 	return keys
 }
 
-// rowsOf returns the rows about which a scan is evidence if it has not met them, or nil if there are none. If deleted
-// rows are not met, a transaction with an unknown outcome may have deleted any row.
+// rowsOf returns the rows about which a scan is evidence if it did not meet them; nil if there are none. nil applies to
+// scans without deleted rows if any outcome is unknown, because that transaction may have deleted any row.
 func (c *checker) rowsOf(s *scan) *rows {
 	switch {
 	case !c.h.ops[s.operation].gone():
@@ -144,9 +146,9 @@ func (c *checker) rowsOf(s *scan) *rows {
 	return &c.scans.kept
 }
 
-// eachScan iterates over the rows of every scan's range. unmet receives the indexes, without the last, of adjacent rows
-// that the transaction had not met and does not write. touched receives its operations on a row that it had met, or
-// that it had not met but writes.
+// eachScan visits the rows of every scan's range. It calls unmet with each range [from, to) of rows that the
+// transaction neither met before the scan nor writes. It calls touched with the operations on each other row; met
+// reports whether the transaction met the row before the scan.
 func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s *scan, on []touch, met bool)) {
 	p := c.scans
 	for at := range p.list {
@@ -179,7 +181,7 @@ func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s 
 	}
 }
 
-// touch lists the operations of transaction i on rows that scans cover, by row and in their order.
+// touch lists the operations of transaction i on rows that scans cover, by row and then in their order.
 func (c *checker) touch(i uint32) {
 	p := c.scans
 	p.touches = p.touches[:0]
@@ -193,8 +195,8 @@ func (c *checker) touch(i uint32) {
 	})
 }
 
-// judgeScans marks the operations that scans have made predicate reads, and records the rows that a scan must have met:
-// the loaded rows. A row that was deleted later is met as a deleted row, or does not count for the scan.
+// judgeScans marks the operations that scans turn into predicate reads. It notes an anomaly if a scan did not meet a
+// loaded row. If the row was deleted later, the scan either meets it as a deleted row or is no evidence about it.
 func (c *checker) judgeScans() {
 	p := c.scans
 	mark := func(operation uint32) { p.predicate[operation/64] |= 1 << (operation % 64) }
@@ -203,6 +205,7 @@ func (c *checker) judgeScans() {
 		if r == nil || r.loaded[from] == r.loaded[to] {
 			return
 		}
+		// Report the first loaded row of the range.
 		for r.loaded[from] == r.loaded[from+1] {
 			from++
 		}
@@ -219,6 +222,7 @@ func (c *checker) judgeScans() {
 	c.eachScan(unmet, func(s *scan, on []touch, met bool) {
 		if at := on[0].place; !met {
 			unmet(s, at, at+1)
+			// The row may not have existed yet or may already have been deleted, so the scan implies no dependency.
 			if r := c.rowsOf(s); r == nil || r.written[at] == r.written[at+1] {
 				c.v.Stats.Unresolved++
 				return
@@ -234,12 +238,13 @@ func (c *checker) judgeScans() {
 	})
 }
 
-// stands reports whether an operation stands for a predicate read: see predicate.
+// stands reports whether an operation represents a predicate read: see predicate.
 func (p *scans) stands(operation uint32) bool {
 	return p.predicate[operation/64]>>(operation%64)&1 != 0
 }
 
-// plant adds the trees, and the dependencies of scans on them. The leaves are linked where versions are.
+// plant adds the trees, and the dependencies of scans on them. plantLeaves links the leaves later, together with the
+// versions of their rows.
 func (c *checker) plant() {
 	p := c.scans
 	for _, r := range [...]*rows{&p.all, &p.kept} {
@@ -258,7 +263,7 @@ func (c *checker) plant() {
 	}, func(*scan, []touch, bool) {})
 }
 
-// plantLeaves links the leaves of the row at hand to the writers of its first version.
+// plantLeaves links the leaves of the current row to the writers of its first version.
 func (c *checker) plantLeaves(ch *chain) {
 	at := c.scans.rank[ch.key]
 	if at == 0 {
@@ -274,25 +279,26 @@ func (c *checker) plantLeaves(ch *chain) {
 				c.g.add(leaf, ch.versions[s].writer, link)
 			}
 		}
+		// Unordered versions directly after the initial version are all candidates for the first version.
 		if ch.after != 0 && ch.tail == 0 {
 			c.g.add(leaf, ch.after, link)
 		}
 	}
 }
 
-// tree is a binary tree over leaves, whose nodes are nodes of the graph. Node 1 is the root, and node x has the
-// children 2x and 2x+1. The last nodes are the leaves. If the number of leaves is no power of two, some nodes have
-// leaves from both ends below them; cover does not use those.
+// tree is a binary tree whose nodes are nodes of the graph. Node 1 is the root, node x has the children 2x and 2x+1,
+// and the last nodes are the leaves. If the number of leaves is not a power of two, some nodes have leaves from both
+// ends of the order below them; cover does not use those.
 type tree struct {
 	base, leaves uint32
 }
 
 func (t *tree) node(x uint32) uint32 { return t.base + x - 1 }
 
-// leaf returns the node of a leaf.
+// leaf returns the graph node of leaf i.
 func (t *tree) leaf(i uint32) uint32 { return t.node(t.leaves + i) }
 
-// plant makes the nodes, and the links that lead down.
+// plant creates the nodes of the tree and the links from parents to children.
 func (t *tree) plant(g *graph, leaves uint32) {
 	*t = tree{leaves: leaves}
 	for x := uint32(1); x < 2*leaves; x++ {
@@ -306,7 +312,7 @@ func (t *tree) plant(g *graph, leaves uint32) {
 	}
 }
 
-// cover calls f with the fewest nodes below which are the leaves from to to, without the last, and no others.
+// cover calls f with a minimal set of nodes that together have exactly the leaves [from, to) below them.
 func (t *tree) cover(from, to uint32, f func(node uint32)) {
 	for from, to = from+t.leaves, to+t.leaves; from < to; from, to = from/2, to/2 {
 		if from&1 == 1 {

@@ -11,35 +11,36 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// TapConfig is the configuration of a Tap.
+// TapConfig configures a Tap.
 type TapConfig struct {
-	// Placement is the location of rows: see Tap.Misclassified.
+	// Placement is the placement of rows, for Tap.Misclassified.
 	Placement geo.Placement
-	// Procedures holds the traced form of every procedure that the client calls: see TraceAll.
+	// Procedures contains the traced form of every procedure that the client calls: see TraceAll.
 	Procedures *txn.Registry
-	// Client returns the process that sent a transaction, by its id: see Txn.Client.
+	// Client returns the client process that sent the transaction with this ID: see Txn.Client.
 	Client func(txn.ID) uint32
-	// Record takes each transaction when its fate is known. It must not keep t or its operations. Writer.Add fits.
+	// Record receives each transaction once its outcome is known, or at Finish. It must not retain t or its operations.
+	// Writer.Add is suitable.
 	Record func(t *Txn)
-	// Clock is read when an answer arrives; nil is ClientEnv.Now. A driver whose Now lags must supply another clock. If an
-	// answer seems earlier than it was, the history contains an order that did not exist.
+	// Clock returns the time at which an answer arrives; nil means ClientEnv.Now. A driver whose Now lags must supply a
+	// clock: if an answer seems to be earlier than it was, the history contains an order that did not exist.
 	Clock func() time.Duration
 }
 
-// Tap is a layer between a protocol.Client and its environment. It calls traced procedures instead of those that the
-// client requests, and records their results. The client does not notice it. Attach makes one.
+// Tap is a layer between a protocol.Client and its environment. It replaces the procedures that the client calls by
+// their traced forms and records the results, without the client noticing. Use NewTap and Attach to create one.
 type Tap struct {
 	protocol.ClientEnv
 	c     TapConfig
 	inner protocol.Client
-	open  map[txn.ID]call // transactions under way
+	open  map[txn.ID]call // transactions in flight
 	err   error
 
 	misclassified int64
-	example       string // the first of them, for a person
+	example       string // describes the first of them
 }
 
-// call is a transaction under way.
+// call is a transaction in flight.
 type call struct {
 	sent time.Duration
 	t    *txn.Transaction
@@ -53,7 +54,7 @@ func NewTap(env protocol.ClientEnv, c TapConfig) *Tap {
 	return &Tap{ClientEnv: env, c: c, open: map[txn.ID]call{}}
 }
 
-// Attach sets the client of the tap, and returns the client that the driver must drive in its place.
+// Attach sets the client of the tap. It returns the client that the driver must use instead.
 func (t *Tap) Attach(client protocol.Client) protocol.Client {
 	t.inner = client
 	return (*tapped)(t)
@@ -71,13 +72,14 @@ func (t *Tap) Submit(x *txn.Transaction) {
 	t.ClientEnv.Submit(traced)
 }
 
-// complete records an outcome and returns it as the client expects it.
+// complete records an outcome and returns it in the form that the client expects.
 func (t *Tap) complete(o txn.Outcome) txn.Outcome {
 	c, ok := t.open[o.ID]
 	if !ok {
 		return o
 	}
 	delete(t.open, o.ID)
+	// A Clock that differs from Now may lag behind the time of sending.
 	x := Txn{ID: o.ID, Client: t.c.Client(o.ID), Invoked: c.sent, Answered: max(c.sent, t.c.Clock()), Status: o.Status}
 	if o.Status == txn.Committed {
 		result, ops, err := SplitTrace(o.Result)
@@ -93,9 +95,8 @@ func (t *Tap) complete(o txn.Outcome) txn.Outcome {
 	return o
 }
 
-// classify checks the class of a transaction whose footprint was a hint. It compares it with the class of the used
-// rows, and with the class of the used rows and the hint's rows together. Engines may fetch the hint's rows beforehand,
-// and have then reached them.
+// classify checks the reported class of a transaction whose footprint was only a hint. The class must include that of
+// the used rows, and may include that of the hint's rows, because engines may fetch those beforehand.
 func (t *Tap) classify(hint *txn.Footprint, ops []Op, o *txn.Outcome) {
 	var all []txn.Access
 	for i := range ops {
@@ -117,17 +118,18 @@ func (t *Tap) classify(hint *txn.Footprint, ops []Op, o *txn.Outcome) {
 	t.misclassified++
 }
 
-// Misclassified counts the committed transactions without an exact footprint for which the database reported the wrong
-// class (txn.Outcome.Class). The example describes the first.
+// Misclassified returns the number of committed transactions without an exact footprint for which the database reported
+// a wrong class (txn.Outcome.Class). The example describes the first one.
 func (t *Tap) Misclassified() (n int64, example string) { return t.misclassified, t.example }
 
-// Finish records the transactions that were never answered, as unknown. It returns the first error: an answer that
-// held no trace, after which the history is worthless.
+// Finish records the transactions without an answer as unknown. It returns the first answer without a valid trace as an
+// error; the history is then worthless.
 func (t *Tap) Finish() error {
 	ids := make([]txn.ID, 0, len(t.open))
 	for id := range t.open {
 		ids = append(ids, id)
 	}
+	// The order of a map is random, and histories of simulations must be reproducible.
 	slices.Sort(ids)
 	for _, id := range ids {
 		sent := t.open[id].sent

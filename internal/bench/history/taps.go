@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Taps record the knowledge of all clients of an environment in one history.
+// Taps records the transactions of all clients of an environment in one history.
 type Taps struct {
-	// Placement and Procedures are as in TapConfig.
+	// Placement and Procedures are used as in TapConfig.
 	Placement  geo.Placement
 	Procedures *txn.Registry
 	History    History
@@ -18,7 +18,8 @@ type Taps struct {
 	taps []*Tap
 }
 
-// Client returns what makes the client of a region that newClient makes, tapped. process is TapConfig.Client.
+// Client returns a constructor for clients of a region. newClient creates them, with a tap as their environment.
+// process is TapConfig.Client.
 func (x *Taps) Client(region string, process func(txn.ID) uint32, newClient func(protocol.ClientEnv) protocol.Client) func(protocol.ClientEnv) protocol.Client {
 	n := x.History.Region(region)
 	return func(env protocol.ClientEnv) protocol.Client {
@@ -30,10 +31,10 @@ func (x *Taps) Client(region string, process func(txn.ID) uint32, newClient func
 	}
 }
 
-// Len is the number of clients.
+// Len returns the number of clients.
 func (x *Taps) Len() int { return len(x.taps) }
 
-// Finish ends the history: see Tap.Finish.
+// Finish finishes the taps of all clients: see Tap.Finish.
 func (x *Taps) Finish() error {
 	var errs []error
 	for _, tap := range x.taps {
@@ -42,7 +43,7 @@ func (x *Taps) Finish() error {
 	return errors.Join(errs...)
 }
 
-// Misclassified is the sum of Tap.Misclassified, with the first example.
+// Misclassified returns the sum of Tap.Misclassified over all clients, with the first example.
 func (x *Taps) Misclassified() (n int64, example string) {
 	for _, tap := range x.taps {
 		m, first := tap.Misclassified()

@@ -12,16 +12,16 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Traced is what Trace adds to a procedure's number.
+// Traced is the offset between the number of a procedure and that of its traced form.
 const Traced txn.ProcID = 1 << 12
 
-// A traced procedure stores a row's version after its value. The version therefore travels with the value through any
-// engine, including replication and remote reads:
+// A traced procedure stores the version of a row after its value, as a stamp. The version thus travels with the value
+// through any engine, including replication and remote reads:
 //
 //	value | nth write, 1 byte | kind, 1 byte | writer, 8 bytes little-endian | checksum of key, value and these, 4 bytes
 //
-// A value without a valid stamp is the initial version. The checksum also catches a value that an engine has put under
-// the wrong key. Traced procedures leave a stamp where they delete a row, so that the version of a missing row is
+// A value without a valid stamp is the initial version. The checksum also detects a value that an engine stored under
+// the wrong key. When a traced procedure deletes a row, it leaves a stamp, so that the version of a missing row is
 // known.
 const (
 	stampSize  = 14
@@ -32,7 +32,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func stampSum(k txn.Key, stamped []byte) uint32 {
-	// A conversion to bytes would allocate; these bytes are never changed.
+	// A conversion to bytes would allocate, and nothing modifies these bytes.
 	sum := crc32.Update(0, castagnoli, unsafe.Slice(unsafe.StringData(string(k)), len(k)))
 	return crc32.Update(sum, castagnoli, stamped)
 }
@@ -44,7 +44,8 @@ func appendStamp(k txn.Key, value []byte, writer txn.ID, nth, kind uint8) []byte
 	return binary.LittleEndian.AppendUint32(b, stampSum(k, b))
 }
 
-// splitStamp splits a stored value. It returns a value without a stamp unchanged, as the initial version.
+// splitStamp splits a stored value into value and stamp. It returns a value without a stamp unchanged, as the initial
+// version.
 func splitStamp(k txn.Key, stored []byte) (value []byte, writer txn.ID, nth uint8, gone bool) {
 	n := len(stored) - stampSize
 	if n < 0 {
@@ -57,15 +58,15 @@ func splitStamp(k txn.Key, stored []byte) (value []byte, writer txn.ID, nth uint
 	return stored[:n:n], txn.ID(binary.LittleEndian.Uint64(stored[n+2:])), stored[n], stored[n+1] == stampGone
 }
 
-// stamps is a Ctx that keeps versions inside values.
+// stamps is a Ctx that stores versions in values.
 type stamps struct {
 	txn.Ctx
 	id  txn.ID
 	rec *Recorder
-	// deletes are the tables in which there may be deleted rows.
+	// deletes are the tables that may contain deleted rows.
 	deletes txn.Tables
 
-	// The result of the last Get, since the recorder asks for its version next.
+	// key, writer and nth describe the row of the last Get; the recorder asks for its version next.
 	key    txn.Key
 	writer txn.ID
 	nth    uint8
@@ -84,17 +85,18 @@ func (s *stamps) Get(k txn.Key) ([]byte, error) {
 	return value, nil
 }
 
-// split takes a stored value apart and notes its version.
+// split splits a stored value and remembers its version.
 func (s *stamps) split(k txn.Key, stored []byte) (value []byte, gone bool) {
 	s.key = k
 	value, s.writer, s.nth, gone = splitStamp(k, stored)
 	return value, gone
 }
 
-// moreRows is the number of rows beyond a scan's limit in the first request, since some rows may be deleted.
+// moreRows is the number of rows that the first request of a scan reads beyond the scan's limit, because some rows may
+// be deleted.
 const moreRows = 16
 
-// Scan skips the deleted rows that it meets, but the recorder records them.
+// Scan skips deleted rows; the recorder records them.
 func (s *stamps) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	left, limit := r.Limit, r.Limit
 	if limit > 0 && s.deletes.Has(r.From.Table()) {
@@ -115,6 +117,7 @@ func (s *stamps) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 			more = f(k, value) && left != 0
 			return more
 		})
+		// Fewer rows than requested means that the range is exhausted.
 		if err != nil || !more || limit == 0 || met < limit {
 			return err
 		}
@@ -126,6 +129,7 @@ func (s *stamps) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 		if r.From >= r.To {
 			return nil
 		}
+		// Doubling keeps the number of requests logarithmic if a range has many deleted rows.
 		limit *= 2
 	}
 }
@@ -135,11 +139,12 @@ func (s *stamps) Put(k txn.Key, value []byte) { s.put(k, value, stampValue) }
 func (s *stamps) Delete(k txn.Key) { s.put(k, nil, stampGone) }
 
 func (s *stamps) put(k txn.Key, value []byte, kind uint8) {
+	// The version of the last read no longer describes the row after a write.
 	s.key = ""
 	s.Ctx.Put(k, appendStamp(k, value, s.id, s.rec.nth(k), kind))
 }
 
-// lookup knows the version of the row that was read last.
+// lookup implements Lookup. It knows only the version of the row that was read last.
 func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
 	if s.key != k {
 		return Initial, 0, false
@@ -147,13 +152,13 @@ func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
 	return s.writer, s.nth, true
 }
 
-// tracing records on top of stamps. A write first reads, to know the version that it overwrites. To the database, the
-// transaction reads the row, so the history is checked with that read. Rows of groups are written without a read: they
-// are mostly new, and a transaction need not name the rows that it writes.
+// tracing records on top of stamps. A write reads the row first, to learn the version that it overwrites. The database
+// sees this as a read, so the history is checked with it. Rows of groups are written without a read: they are mostly
+// new, and a transaction need not declare the rows that it writes.
 type tracing struct {
 	Recorder
 	stamps  stamps
-	deletes txn.Tables // that the procedure may delete rows of
+	deletes txn.Tables // tables from which the procedure may delete rows
 	err     error
 	room    [8]Op
 }
@@ -171,7 +176,8 @@ func (t *tracing) Delete(k txn.Key) {
 	t.Recorder.Delete(k)
 }
 
-// readFirst keeps its error: the procedure does not know of the read, and may have nothing that follows.
+// readFirst reads the row before its first write. It stores an error in err, because the procedure does not know of the
+// read and may not make another call that could fail.
 func (t *tracing) readFirst(k txn.Key) {
 	if k.Ordered() || t.find(Read, k) != nil || t.find(Write, k) != nil {
 		return
@@ -183,7 +189,8 @@ func (t *tracing) readFirst(k txn.Key) {
 
 var errTracedArgs = errors.New("the arguments of a traced call do not start with a transaction's id")
 
-// tracedArgs splits the arguments of a traced call: the transaction's id, which versions need, and the procedure's own.
+// tracedArgs splits the arguments of a traced call into the transaction's ID, which names versions, and the procedure's
+// arguments.
 func tracedArgs(args []byte) (txn.ID, []byte, error) {
 	r := codec.NewReader(args)
 	id := r.ID()
@@ -193,11 +200,12 @@ func tracedArgs(args []byte) (txn.ID, []byte, error) {
 	return id, args[len(args)-r.Len():], nil
 }
 
-// Trace returns the traced form of a procedure. Its number is p's plus Traced, and its arguments are the transaction's
-// id (as codec.AppendID writes it) and p's arguments. Its result ends with its operations: see SplitTrace. If p only
-// writes a row without a group, the traced form also reads it, to know the overwritten version. Rows of the tables in
-// deleted may be gone. Their stamps remain and do not count, so scans of these tables lose their limits in the
-// footprint. A database that runs traced procedures must run no other procedures that write, until it is loaded again.
+// Trace returns the traced form of a procedure. Its number is p's number plus Traced. Its arguments are the
+// transaction's ID (as written by codec.AppendID) and p's arguments. Its result ends with the operations: see
+// SplitTrace. The traced form also reads each row without a group that p only writes, to learn the overwritten version.
+// Tables in deleted may contain stamps of deleted rows. Scans skip these, so scans of such tables lose their limits in
+// the footprint. A database that runs traced procedures must not run any other writing procedures until it is loaded
+// again.
 func Trace(p *txn.Procedure, deleted txn.Tables) *txn.Procedure {
 	if p.ID >= Traced {
 		panic(fmt.Sprintf("history: procedure %s has number %d, which is not below %d", p.Name, p.ID, Traced))
@@ -244,7 +252,7 @@ func Trace(p *txn.Procedure, deleted txn.Tables) *txn.Procedure {
 	}
 }
 
-// TraceAll returns procs, which are all that a workload has, and the traced form of each.
+// TraceAll returns procs and the traced form of each. procs must be all procedures of the workload.
 func TraceAll(procs ...*txn.Procedure) []*txn.Procedure {
 	var deleted txn.Tables
 	for _, p := range procs {
@@ -257,8 +265,8 @@ func TraceAll(procs ...*txn.Procedure) []*txn.Procedure {
 	return out
 }
 
-// Plain returns a row as untraced procedures would have left it, for a workload's audit: its value without the stamp.
-// It returns false for a row that was deleted.
+// Plain returns the value of a row without its stamp, as untraced procedures would have left it, for a workload's
+// audit. It returns false for a deleted row.
 func Plain(k txn.Key, stored []byte) (value []byte, there bool) {
 	value, _, _, gone := splitStamp(k, stored)
 	return value, !gone

@@ -50,7 +50,7 @@ func plain(s store.Store) store.Store {
 	return out
 }
 
-// call runs a traced call of KV and returns its result and its operations.
+// call runs a traced KV procedure and returns its result and its operations.
 func call(t *testing.T, s *store.Hash, id txn.ID, args string) (string, []history.Op) {
 	t.Helper()
 	x := &txn.Transaction{ID: id, Proc: 1 + history.Traced, Args: append(codec.AppendID(nil, id), args...)}
@@ -88,7 +88,8 @@ func tell(ops []history.Op) string {
 	return strings.Join(words, " ")
 }
 
-// A traced procedure returns the result of the plain procedure, and the versions that it read and overwrote.
+// TestTrace checks that a traced procedure returns the result of the plain procedure, and the versions that it read and
+// overwrote.
 func TestTrace(t *testing.T) {
 	traced, untraced := store.NewHash(), store.NewHash()
 	for n, tc := range []struct{ args, ops string }{
@@ -114,7 +115,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Scans keep their limits in tables whose rows are never deleted, and a procedure deletes from no other.
+// TestTraceDeletes checks that scans keep their limits in tables without deletions, and that a procedure cannot delete
+// from undeclared tables.
 func TestTraceDeletes(t *testing.T) {
 	const kept, cleared, queue = txn.Table(1), txn.Table(2), txn.Table(3)
 	row := func(table txn.Table) txn.Key { return txn.OrderedKey(table, 0, nil, []byte{1}) }
@@ -148,8 +150,8 @@ func TestTraceDeletes(t *testing.T) {
 	}
 }
 
-// A scan records the deleted rows that it has met, by their remaining stamps: the deleting transaction precedes the
-// scan.
+// TestScanMeetsDeletedRows checks that a scan records the deleted rows that it meets, by their stamps, so that the
+// deleting transaction precedes the scan.
 func TestScanMeetsDeletedRows(t *testing.T) {
 	const queue = txn.Table(2)
 	row := func(n byte) txn.Key { return txn.OrderedKey(queue, 0, nil, []byte{n}) }
@@ -183,7 +185,7 @@ func TestScanMeetsDeletedRows(t *testing.T) {
 	}
 }
 
-// BenchmarkTrace is a transfer between two rows, plain and traced.
+// BenchmarkTrace runs a transfer between two rows, plain and traced.
 func BenchmarkTrace(b *testing.B) {
 	for name, proc := range map[string]txn.ProcID{"plain": 1, "traced": 1 + history.Traced} {
 		b.Run(name, func(b *testing.B) {
@@ -203,7 +205,7 @@ func BenchmarkTrace(b *testing.B) {
 	}
 }
 
-// A value that turns up under another key has no valid stamp there.
+// TestMisplacedValue checks that a value under a wrong key has no valid stamp.
 func TestMisplacedValue(t *testing.T) {
 	s := store.NewHash()
 	call(t, s, 7, "w1=5 w2=6")
@@ -235,8 +237,8 @@ var errUnreadable = errors.New("the row cannot be read")
 
 func (*unreadable) Get(txn.Key) ([]byte, error) { return nil, errUnreadable }
 
-// When traced, a write-only procedure reads the rows that it overwrites. If such a read fails, only the trace reports
-// it, and the procedure's operations are unknown.
+// TestTraceOfWhatCannotBeRead checks a traced write-only procedure, which reads the rows that it overwrites. If such a
+// read fails, only the trace reports it, and the operations are unknown.
 func TestTraceOfWhatCannotBeRead(t *testing.T) {
 	refused := errors.New("refused")
 	for name, tc := range map[string]struct {
@@ -265,7 +267,7 @@ func TestRecorder(t *testing.T) {
 		return r.Writer, 0, found
 	}
 	var r history.Recorder
-	for range 2 { // a recorder can be used again
+	for range 2 { // a recorder can be reused
 		r.Reset(&store.View{Rows: s}, lookup)
 		r.Get(simload.Key(1))
 		r.Get(simload.Key(1))
@@ -284,8 +286,8 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// A scan is recorded as far as it has read: up to its limit, or to the row at which the procedure stopped, including
-// that row.
+// TestRecorderOfScans checks that only the scanned part of a range is recorded. It extends up to the limit, or up to
+// and including the row at which the procedure stopped.
 func TestRecorderOfScans(t *testing.T) {
 	s := store.NewHash()
 	key := func(n byte) txn.Key { return txn.OrderedKey(1, 1, nil, []byte{n}) }
@@ -297,7 +299,7 @@ func TestRecorderOfScans(t *testing.T) {
 	for name, tc := range map[string]struct {
 		limit   int
 		reverse bool
-		enough  int // rows after which the procedure stops
+		enough  int // number of rows after which the procedure stops
 		want    txn.Range
 	}{
 		"all":                 {want: all},
@@ -356,10 +358,10 @@ func TestConverged(t *testing.T) {
 	}
 }
 
-// For a hint footprint, a tap checks the class of a committed transaction against the rows that it used. The hint's
-// rows may count or not, and rows that are everywhere do not count.
+// TestTapClasses checks the class of committed transactions with a hint footprint against the rows that they used. The
+// hint's rows may count or not, and rows that every node stores do not count.
 func TestTapClasses(t *testing.T) {
-	// Of two regions with two partitions: row n lies in partition n mod 2 and calls region n div 2 mod 2 home.
+	// Two regions have two partitions each: row n is in partition n mod 2, and its home is region n div 2 mod 2.
 	row := func(n uint64) history.Op { return history.Op{Key: txn.IntKey(1, n), Kind: history.Read} }
 	group := txn.OrderedKey(1, 1, nil, []byte{1})
 	everywhere := history.Op{Key: txn.EverywhereKey(2, []byte{3}), Kind: history.Read}
@@ -410,9 +412,9 @@ func TestTapClasses(t *testing.T) {
 	}
 }
 
-// A tap records the times of sending and of the answer of a transaction, to the nanosecond. Later answers would put
-// fewer transactions in the order of time, and earlier answers more. A transaction without an answer may have
-// committed.
+// TestTapTimes checks that a tap records the times of sending and answer to the nanosecond. With later answers, the
+// history would have fewer real-time orders; with earlier answers, it would have wrong orders. A transaction without an
+// answer may have committed.
 func TestTapTimes(t *testing.T) {
 	procedures := txn.NewRegistry(history.TraceAll(&txn.Procedure{ID: 1, Name: "p", Declare: func(_ []byte, f *txn.Footprint) error {
 		f.Add(txn.IntKey(1, 1), txn.Read)
@@ -458,7 +460,7 @@ type clock struct {
 
 func (c *clock) Now() time.Duration { return c.now }
 
-// nowhere is an environment in which nothing happens, and nobody a client that does nothing.
+// nowhere is an environment in which nothing happens. The other type is a client that does nothing.
 type (
 	nowhere struct{ protocol.ClientEnv }
 	nobody  struct{ protocol.Client }
@@ -468,9 +470,9 @@ func (nowhere) Now() time.Duration      { return 0 }
 func (nowhere) Submit(*txn.Transaction) {}
 func (nobody) Complete(txn.Outcome)     {}
 
-// The load generator's own clients run through a tap. They do not notice it, the workload's invariants hold on the
-// plain rows, and the history is strictly serializable. This holds although half of the clients time out before their
-// answers arrive.
+// TestTapLoadGenerator runs the load generator's clients through a tap. They must not notice it, the workload's
+// invariants must hold on the plain rows, and the history must be strictly serializable. Half of the clients time out
+// before their answers arrive.
 func TestTapLoadGenerator(t *testing.T) {
 	topology := simload.TwoRegions(2)
 	registry := txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)

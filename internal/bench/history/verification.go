@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/isolation"
 )
 
-// verifications are the verifications that require a level.
+// verifications maps the verifications that require a fixed level to this level.
 var verifications = map[v1alpha1.Verification]isolation.Level{
 	v1alpha1.VerifyReadCommitted:            isolation.ReadCommitted,
 	v1alpha1.VerifySnapshotIsolation:        isolation.SnapshotIsolation,
@@ -36,8 +36,8 @@ func Needed(verify []v1alpha1.Verification) bool {
 	return false
 }
 
-// LeastRecorded is the least number of bytes that a transaction takes in a file.
+// LeastRecorded is the minimum size of a transaction in a history file, in bytes.
 const LeastRecorded = 16
 
-// Memory returns an upper bound of the bytes that checking a history takes: the history and the graph over it.
+// Memory returns an upper bound of the bytes needed to check a history, including the history and its graph.
 func Memory(transactions, operations int64) int64 { return transactions*220 + operations*80 }

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/isolation"
 )
 
-// Every level can be asked for, by its name as manifests spell it.
+// TestVerifications checks that every level can be requested by its name in manifests.
 func TestVerifications(t *testing.T) {
 	if len(verifications) != len(isolation.Levels()) {
 		t.Errorf("%d verifications ask for one of %d levels", len(verifications), len(isolation.Levels()))

@@ -7,28 +7,28 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// keyMark is the relation of a transaction to the current key. It is valid if turn is the key's.
+// keyMark describes how a transaction used the current key. It is valid only if turn equals the checker's turn.
 type keyMark struct {
 	turn  uint32
-	write uint32 // its version's place in chain.versions, 0: none
-	read  uint32 // the place of the version that it read, plus 1
+	write uint32 // index of its version in chain.versions, or 0
+	read  uint32 // index of the version that it read, plus 1, or 0
 }
 
-// version is a version of the key at hand.
+// version is a version of the current key.
 type version struct {
 	writer uint32
-	before uint32 // operation that overwrote the version before, or unknownBefore
-	nth    uint8  // number of the writer's writes
+	before uint32 // operation that overwrote the previous version, or unknownBefore
+	nth    uint8  // number of writes by the writer
 	row    presence
-	// witness is the transaction that reports the state in row.
+	// witness is the transaction that reported row.
 	witness uint32
-	// next are versions that overwrote this version, at most two: the second already shows an anomaly.
+	// next holds up to two versions that overwrote this version; the second already proves an anomaly.
 	next [2]uint32
 }
 
 const unknownBefore = math.MaxUint32
 
-// presence says whether a version of a row contains the row.
+// presence states whether a version of a row contains the row, if known.
 type presence uint8
 
 const (
@@ -48,9 +48,9 @@ func presenceOf(o *op) presence {
 type chain struct {
 	key      uint32
 	versions []version
-	heads    []uint32 // versions without the version that they overwrote
-	// tail is the last version of the chain that starts at the initial version, if unordered heads follow it. after is the
-	// node that stands for the heads. tail is valid only if after is not 0.
+	heads    []uint32 // versions for which the overwritten version is unknown
+	// tail is the last version of the chain that starts at the initial version, if several heads follow it in unknown
+	// order. after is the graph node that stands for these heads, or 0. tail is valid only if after is not 0.
 	tail  uint32
 	after uint32
 }
@@ -80,7 +80,7 @@ func (c *checker) versions() {
 	}
 }
 
-// mark returns what transaction i has to do with the key at hand.
+// mark returns the mark of transaction i for the current key.
 func (c *checker) mark(i uint32) *keyMark {
 	m := &c.marks[i]
 	if m.turn != c.turn {
@@ -89,8 +89,8 @@ func (c *checker) mark(i uint32) *keyMark {
 	return m
 }
 
-// collect lists the key's versions: those that committed transactions report as written, and those of unknown
-// transactions that another transaction observed.
+// collect lists the versions of the key: those that committed transactions report, and those of unknown transactions
+// that another transaction observed.
 func (c *checker) collect(ch *chain, from, to uint32) {
 	ch.versions = append(ch.versions[:0], version{writer: initial, before: unknownBefore})
 	for at := from; at < to; at++ {
@@ -99,7 +99,7 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 			continue
 		}
 		m := c.mark(i)
-		if m.write != 0 { // once more
+		if m.write != 0 { // a further write of the same row
 			v := &ch.versions[m.write]
 			v.nth, v.row = max(v.nth, o.nth), presenceOf(o)
 			continue
@@ -132,6 +132,7 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 			c.note(DirtyUpdate, e)
 		case !c.committed[w]:
 			c.note(G1a, e)
+		// Only the last write of a transaction may be visible to others.
 		case c.mark(w).write != 0:
 			if v := &ch.versions[c.mark(w).write]; !o.write() && o.nth != 0 && v.nth != 0 && o.nth != v.nth {
 				e.of = v.nth
@@ -139,6 +140,7 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 			} else if o.read() && v.row != presenceOf(o) {
 				c.look(ch, v, i, o)
 			}
+		// The writer reported nothing, so this observation is the only evidence of its version.
 		case c.h.txns[w].status == txn.Unknown && len(c.h.opsOf(w)) == 0:
 			c.mark(w).write = uint32(len(ch.versions))
 			ch.versions = append(ch.versions, version{writer: w, before: unknownBefore})
@@ -151,8 +153,8 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 	}
 }
 
-// look records that transaction i has observed, with a read, whether a version contains a row, or that its observation
-// contradicts the witness.
+// look records whether a version contains the row, as observed by transaction i. It notes an anomaly if that
+// contradicts the earlier witness.
 func (c *checker) look(ch *chain, v *version, i uint32, o *op) {
 	if v.row == unknownPresence {
 		v.row, v.witness = presenceOf(o), i
@@ -161,7 +163,7 @@ func (c *checker) look(ch *chain, v *version, i uint32, o *op) {
 	c.note(GarbageRead, evidence{a: i, b: v.witness, key: ch.key, version: o.version, found: presenceOf(o)})
 }
 
-// place returns the place of the version that an operation read or overwrote.
+// place returns the index of the version that an operation read or overwrote; false if that version was not committed.
 func (c *checker) place(operation uint32) (at uint32, ok bool) {
 	w := c.writer[operation]
 	if w == initial {
@@ -174,7 +176,7 @@ func (c *checker) place(operation uint32) (at uint32, ok bool) {
 	return at, at != 0
 }
 
-// connect puts the key's versions in order.
+// connect orders the versions of the key.
 func (c *checker) connect(ch *chain, from, to uint32) {
 	for at := from; at < to; at++ {
 		if o := &c.h.ops[c.order[at]]; !o.write() && o.known() {
@@ -191,6 +193,7 @@ func (c *checker) connect(ch *chain, from, to uint32) {
 		if v.before != unknownBefore {
 			p, ok = c.place(v.before)
 		}
+		// A transaction may report that it overwrote its own version, which says nothing about the order.
 		if !ok || p == uint32(i) {
 			ch.heads = append(ch.heads, uint32(i))
 			continue
@@ -205,6 +208,7 @@ func (c *checker) connect(ch *chain, from, to uint32) {
 		}
 		other := ch.versions[u.next[0]].writer
 		a := IncompatibleOrder
+		// Both transactions read the version that they replaced, which makes it a lost update instead of a broken order.
 		if c.mark(v.writer).read == p+1 && c.mark(other).read == p+1 {
 			a = LostUpdate
 		}
@@ -215,25 +219,26 @@ func (c *checker) connect(ch *chain, from, to uint32) {
 		c.note(a, e)
 	}
 	if c.v.Level == isolation.ReadCommitted {
-		// Updates may be lost. A transaction that has overwritten a version may have overwritten later versions that it has
-		// not seen. Versions without the version that they overwrote are therefore unordered.
+		// Updates may be lost at this level: a transaction may overwrite versions later than the version that it has seen.
+		// Versions without a known predecessor are therefore unordered.
 		ch.heads = ch.heads[:0]
 	}
 	if len(ch.heads) == 0 {
 		return
 	}
-	// The initial version precedes all others, and so do the versions that are known to follow it directly or indirectly:
-	// a version between them would have a place in the chain.
+	// Every version with a known predecessor is in the chain from the initial version. A head cannot lie between two
+	// versions of the chain, so it follows the chain.
 	ch.tail = 0
 	for ch.versions[ch.tail].next[0] != 0 {
 		ch.tail = ch.versions[ch.tail].next[0]
 	}
+	// A single head has a definite place, the end of the chain.
 	if len(ch.heads) == 1 {
 		ch.versions[ch.tail].next[0] = ch.heads[0]
 	}
 }
 
-// emit adds the dependencies at the key.
+// emit adds the dependencies between the transactions that used the key.
 func (c *checker) emit(ch *chain, from, to uint32) {
 	g := c.g
 	for i := 1; i < len(ch.versions); i++ {
@@ -276,14 +281,14 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 			}
 		} else {
 			if !counted {
-				// A transaction that has reported nothing may have deleted any row.
+				// An unknown transaction that reported no operations may have deleted any row.
 				counted, maybeDeleted = true, c.v.Stats.Unknown > 0
 				for k := from; k < to && !maybeDeleted; k++ {
 					d := &c.h.ops[c.order[k]]
 					maybeDeleted = d.write() && d.gone()
 				}
 			}
-			// A missing row that no transaction deletes does not exist yet.
+			// If no transaction deletes the row, a missing row is the initial version: it does not exist yet.
 			if !o.gone() || maybeDeleted {
 				if !g.fill {
 					c.v.Stats.Unresolved++
@@ -301,20 +306,20 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 }
 
 // replaced adds the dependencies of transaction i, which read the version at index p, on the transactions that replaced
-// that version.
+// this version.
 func (c *checker) replaced(ch *chain, i, p uint32, d Dependency) {
 	for _, s := range ch.versions[p].next {
 		if s != 0 && ch.versions[s].writer != i {
 			c.g.add(i, ch.versions[s].writer, d)
 		}
 	}
-	// A transaction whose own write is among the unordered versions is skipped: it does not precede itself.
+	// A transaction with its own write among the unordered versions is skipped, because it does not precede itself.
 	if ch.after != 0 && p == ch.tail && !c.isHead(ch, i) {
 		c.g.add(i, ch.after, d)
 	}
 }
 
-// isHead reports whether transaction i wrote one of the key's versions without the version that they overwrote.
+// isHead reports whether transaction i wrote a version of the key for which the overwritten version is unknown.
 func (c *checker) isHead(ch *chain, i uint32) bool {
 	w := c.mark(i).write
 	if w == 0 {

@@ -8,28 +8,31 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// nextArrival returns when the next transaction of an open loop is due.
+// nextArrival returns the time at which the next transaction of an open loop is due.
 func (m *Machine) nextArrival() time.Duration {
 	begin := m.cfg.Schedule.begin(m.repetition)
 	if m.cfg.Curve != nil {
 		return m.nextArrivalOnCurve(begin)
 	}
 	if m.cfg.Arrival == v1alpha1.ArrivalConstant {
-		// The region's arrivals are dealt to its machines by turns.
+		// The machines of a region take its arrivals in turn.
 		n := m.arrivals*uint64(m.cfg.Shares) + uint64(m.cfg.Share)
 		m.arrivals++
+		// Arrivals are computed from their number, not by adding gaps, so rounding errors do not accumulate. The product
+		// needs 128 bits.
 		hi, lo := bits.Mul64(n, uint64(time.Second))
 		q, _ := bits.Div64(hi, lo, uint64(m.cfg.RatePerSecond))
 		return begin + time.Duration(q)
 	}
+	// Splitting a Poisson process into shares of its rate yields independent Poisson processes.
 	m.poisson += m.gaps.ExpFloat64() * float64(time.Second) * float64(m.cfg.Shares) / float64(m.cfg.RatePerSecond)
 	return begin + time.Duration(m.poisson)
 }
 
-// nextArrivalOnCurve stretches the time between arrivals of the whole load, so that the number of arrivals by any
-// instant follows the integral of the curve. A Poisson process remains a Poisson process (Lewis and Shedler, 1979, by
-// inversion), and equal gaps remain equal where the curve is constant. After the last arrival, the next is due when the
-// window closes, and is not sent.
+// nextArrivalOnCurve stretches the times between arrivals so that the number of arrivals follows the integral of the
+// curve. A Poisson process remains a Poisson process (Lewis and Shedler, 1979, by inversion), and equal gaps remain
+// equal while the curve is constant. After the last arrival, the next arrival is due when the window closes, so it is
+// never sent.
 func (m *Machine) nextArrivalOnCurve(begin time.Duration) time.Duration {
 	var seconds float64
 	if m.cfg.Arrival == v1alpha1.ArrivalConstant {
@@ -46,7 +49,7 @@ func (m *Machine) nextArrivalOnCurve(begin time.Duration) time.Duration {
 	return begin + at
 }
 
-// arrive handles the arrivals of an open loop that are due by now.
+// arrive admits the arrivals of an open loop that are due by now.
 func (m *Machine) arrive(now time.Duration) {
 	if !m.open() || !m.running() {
 		return
@@ -57,12 +60,13 @@ func (m *Machine) arrive(now time.Duration) {
 	}
 }
 
-// awaitArrival asks for a timer at the next arrival.
+// awaitArrival sets a timer for the next arrival.
 func (m *Machine) awaitArrival(now time.Duration) {
+	// The repetition in Arg lets Fire ignore timers of an earlier repetition.
 	m.env.After(max(0, m.due-now), protocol.Timer{Kind: timerArrival, Arg: uint64(m.repetition)})
 }
 
-// admit takes an arrival: a free client sends it, or it waits, or it is dropped.
+// admit handles an arrival. A free client sends it; otherwise it is queued, or dropped if the queue is full.
 func (m *Machine) admit(due time.Duration) {
 	if m.recorder != nil {
 		m.recorder.window.Due++
@@ -86,7 +90,7 @@ func (m *Machine) admit(due time.Duration) {
 	m.queue.push(due)
 }
 
-// ring is a queue of instants.
+// ring is a growing FIFO queue of times.
 type ring struct {
 	items      []time.Duration
 	head, size int
@@ -98,6 +102,7 @@ func (r *ring) clear() { r.head, r.size = 0, 0 }
 
 func (r *ring) push(d time.Duration) {
 	if r.size == len(r.items) {
+		// The two halves of the ring are copied in order, so that head becomes 0.
 		items := make([]time.Duration, max(64, 2*len(r.items)))
 		n := copy(items, r.items[r.head:])
 		copy(items[n:], r.items[:r.head])
@@ -107,7 +112,7 @@ func (r *ring) push(d time.Duration) {
 	r.size++
 }
 
-// first returns what pop would.
+// first returns the item that pop would return, without removing it.
 func (r *ring) first() (time.Duration, bool) {
 	if r.size == 0 {
 		return 0, false

@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// traits are the recorded properties of a transaction apart from its type: its class, in the lowest bits, and a flag.
+// traits holds recorded properties of a transaction other than its type: its class in the low bits, and the flag
+// inexact.
 type traits uint8
 
 func traitsOf(class txn.Class, exact bool) traits {
@@ -18,8 +19,8 @@ func traitsOf(class txn.Class, exact bool) traits {
 	return t
 }
 
-// classAfter is the class that counts for an attempt with outcome o. If the footprint was a hint, it is the class that
-// the database reports, provided that the attempt reached the database.
+// classAfter returns the class under which an attempt with outcome o is counted. If the footprint was a hint and the
+// attempt reached the database, this is the class that the database reported.
 func (t traits) classAfter(o *txn.Outcome) txn.Class {
 	if t.learns(o) {
 		return o.Class
@@ -27,17 +28,18 @@ func (t traits) classAfter(o *txn.Outcome) txn.Class {
 	return txn.Class(t & classBits)
 }
 
-// learns reports whether o reveals the class of a transaction that was unknown before.
+// learns reports whether o reveals a class that was unknown before.
 func (t traits) learns(o *txn.Outcome) bool {
 	return t&inexact != 0 && (o.Status == txn.Committed || o.Status == txn.Aborted)
 }
 
-// hold keeps the state needed to retry client i's transaction, to wait until it has been keyed in, and to think after
-// it. Clients of an open loop neither key in nor think.
+// hold keeps the state that client i needs to retry its transaction, to send it after the keying time, and to think
+// after it. In an open loop, keying and think times are ignored.
 func (m *Machine) hold(i int32, t *txn.Transaction, key, think time.Duration) {
 	if m.open() {
 		key, think = 0, 0
 	}
+	// Without retries, held is allocated only if a transaction needs it.
 	if m.held == nil && key+think > 0 {
 		m.held = make([]held, len(m.clients))
 	}
@@ -50,20 +52,23 @@ func (m *Machine) hold(i int32, t *txn.Transaction, key, think time.Duration) {
 	}
 }
 
-// backOff schedules another attempt of client i's transaction after an attempt with outcome o, and reports whether
-// there will be one.
+// backOff schedules another attempt of client i's transaction after an attempt with outcome o. It returns false if
+// there will be none.
 func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	if !m.retry.covers(o) || !m.running() {
 		return false
 	}
 	c, h := &m.clients[i], &m.held[i]
+	// Attempt counts from 0, and the limit includes the first attempt.
 	if h.t.Attempt+1 >= m.retry.attempts {
 		return false
 	}
 	pause := m.retry.backoff.pause(h.t.Attempt, m.pauses)
+	// The timeout covers all attempts and pauses, so an attempt after it would be pointless.
 	if now+pause >= c.sent+m.cfg.Schedule.Timeout {
 		return false
 	}
+	// o is reused for the next outcome, so a copy is needed. Its result may be large and is no longer needed.
 	last := *o
 	last.Result = nil
 	h.last, c.state = &last, backingOff
@@ -71,8 +76,8 @@ func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	return true
 }
 
-// again sends the next attempt of client i's transaction: the same call, under a new id. The transaction keeps its
-// position in the list by age.
+// again sends the next attempt of client i's transaction: the same call with a new ID. The transaction keeps its place
+// in the list by age.
 func (m *Machine) again(i int32, now time.Duration) {
 	c, h := &m.clients[i], &m.held[i]
 	class := c.traits.classAfter(h.last)
@@ -83,6 +88,7 @@ func (m *Machine) again(i int32, now time.Duration) {
 		m.cfg.Observer.Retried(c.typ, class, h.last)
 	}
 	m.progress.retried.Add(1)
+	// The target may still hold the previous attempt, so it must not be modified.
 	t := *h.t
 	t.ID = m.nextID(i, c)
 	t.Attempt++
@@ -94,8 +100,8 @@ func (m *Machine) again(i int32, now time.Duration) {
 // ReasonNotSent is the reason of transactions that were still being keyed in when their window closed.
 const ReasonNotSent = "not-sent"
 
-// withdraw stops transactions that would be sent after the window has closed. A transaction whose client backs off has
-// the outcome of its last attempt. A transaction that is being keyed in was never sent.
+// withdraw ends the transactions that would only be sent after the window. A transaction in backoff gets the outcome of
+// its last attempt. A transaction that is being keyed in was never sent.
 func (m *Machine) withdraw(now time.Duration) {
 	for i := range m.held {
 		switch c := &m.clients[i]; c.state {
@@ -108,8 +114,8 @@ func (m *Machine) withdraw(now time.Duration) {
 	}
 }
 
-// link appends client i to the list of transactions in flight. Clients send in the order of time and all have the same
-// timeout. The list is therefore in the order of deadlines, and one timer for its head is enough.
+// link appends client i to the list of transactions in flight. Clients are linked in the order in which they send, and
+// all have the same timeout. The list is therefore ordered by deadline, and a single timer for its head suffices.
 func (m *Machine) link(i int32) {
 	c := &m.clients[i]
 	c.prev, c.next = m.newest, none
@@ -135,14 +141,16 @@ func (m *Machine) unlink(i int32) {
 	}
 }
 
-// attempt makes the attempt that was to come after id, or that has it, unless its time is over.
+// attempt handles the timer of an attempt. It sends the attempt after id, or the first attempt, with this ID, unless
+// the transaction has timed out.
 func (m *Machine) attempt(id txn.ID, now time.Duration) {
 	i := m.clientOf(id)
 	switch c := &m.clients[i]; {
-	case c.id != id: // the client has gone on
+	case c.id != id: // the client has moved on to another transaction
 	case c.state == keying:
+		// The transaction becomes due only once it is keyed in.
 		m.begin(i, now, now)
-	case c.state == backingOff && now >= c.sent+m.cfg.Schedule.Timeout: // the timer is late
+	case c.state == backingOff && now >= c.sent+m.cfg.Schedule.Timeout: // the timer is late, and the timeout has passed
 		m.end(i, m.held[i].last, now)
 	case c.state == backingOff:
 		m.again(i, now)
@@ -155,11 +163,12 @@ func (m *Machine) expire(now time.Duration) {
 	for m.oldest != none && now >= m.clients[m.oldest].sent+timeout {
 		i := m.oldest
 		m.outcome = txn.Outcome{ID: m.clients[i].id, Status: txn.Unknown, Cause: txn.CauseClient, Reason: Timeout}
-		if m.clients[i].state == backingOff { // the timer of its next attempt is late
+		if m.clients[i].state == backingOff { // the timer of the next attempt is late; no attempt is in flight
 			m.outcome = *m.held[i].last
 		}
 		m.end(i, &m.outcome, now)
 	}
+	// begin sets the timer again if the list is empty now.
 	m.timeoutAt = 0
 	if m.oldest != none {
 		m.timeoutAt = m.clients[m.oldest].sent + timeout

@@ -18,7 +18,7 @@ import (
 
 var result8 = make([]byte, 8)
 
-// lookupResult answers a lookup with the customer's id, which is in its argument, and everything else with 8 bytes.
+// lookupResult returns the customer ID in the argument for a lookup, and 8 bytes for everything else.
 func lookupResult(t *txn.Transaction) []byte {
 	if t.Proc != 1 {
 		return result8
@@ -49,8 +49,9 @@ func smallBank(tb testing.TB, t *geo.Topology) workload.Workload {
 	return w
 }
 
-// BenchmarkWorker measures the cost of a transaction to a worker: generation, submission to a target that answers
-// immediately, recording. Metrics: transactions per second, and per second of CPU time, with one shard and with two.
+// BenchmarkWorker measures the cost of a transaction for a worker: generation, submission to a target that answers
+// immediately, and recording. It reports transactions per second and per second of CPU time, with one shard and with
+// two.
 func BenchmarkWorker(b *testing.B) {
 	for _, shards := range []int{1, 2} {
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {

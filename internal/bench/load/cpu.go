@@ -13,10 +13,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// MeasureDriver sums the CPU time that this process uses in the windows of s. It also measures how often the process's
-// quota stops it there, and its lateness.
+// MeasureDriver measures this process in the windows of s: its CPU time, the periods in which a quota stopped it, and
+// its lateness. It returns when the last window closes, or when ctx is cancelled.
 func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Driver {
 	d := &result.Driver{AllowanceMilliCPU: CPUAllowance(late.Cgroups, runtime.GOMAXPROCS(0))}
+	// Durations come from the monotonic clock, so that a step of the wall clock does not move the windows.
 	started := time.Now()
 	offset := started.Sub(epoch)
 	now := func() time.Duration { return offset + time.Since(started) }
@@ -47,7 +48,7 @@ func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Dri
 	return d
 }
 
-// usage is the resource usage of this process since its start, and the periods of its cgroup's quota.
+// usage is the CPU time of this process and the quota periods of its cgroup, since their start.
 type usage struct {
 	cpu                time.Duration
 	periods, throttled int64
@@ -59,11 +60,12 @@ func usageNow() usage {
 	return u
 }
 
-// addWindow adds the usage in a window of length took, and the lateness of the process in it.
+// addWindow adds the usage and the lateness of the process in a window of length took.
 func addWindow(d *result.Driver, before, after usage, took time.Duration, by result.Lateness) {
 	w := result.Driver{CPUMicroseconds: (after.cpu - before.cpu).Microseconds(), MeasuredMicroseconds: took.Microseconds(), AllowanceMilliCPU: d.AllowanceMilliCPU}
 	d.CPUMicroseconds += w.CPUMicroseconds
 	d.MeasuredMicroseconds += w.MeasuredMicroseconds
+	// The average over all windows would hide a single saturated window.
 	d.BusiestPPM = max(d.BusiestPPM, w.SharePPM())
 	d.Periods += after.periods - before.periods
 	d.ThrottledPeriods += after.throttled - before.throttled
@@ -75,14 +77,14 @@ func addWindow(d *result.Driver, before, after usage, took time.Duration, by res
 	}
 }
 
-// CPUAllowance is the amount of CPU that this process may use, in thousandths of a core: its threads or its cgroup's
-// quota, whichever is less. root is the mount point of cgroups, version 2 or 1.
+// CPUAllowance returns the CPU allowance of this process in thousandths of a core: its threads or the quota of its
+// cgroup, whichever is less. root is the mount point of cgroups, version 2 or 1.
 func CPUAllowance(root string, threads int) int64 {
 	allowance := int64(threads) * 1000
 	quota, period := int64(-1), int64(0)
 	if b, err := os.ReadFile(filepath.Join(root, "cpu.max")); err == nil {
 		if f := strings.Fields(string(b)); len(f) == 2 {
-			quota, period = number(f[0]), number(f[1]) // "max" is no number: -1
+			quota, period = number(f[0]), number(f[1]) // "max" is not a number and yields -1
 		}
 	} else {
 		for _, dir := range []string{"cpu", "cpu,cpuacct"} {

@@ -10,25 +10,26 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Curve gives the share of the load at a time of a repetition. It is constant over each of many equal slices of the
-// measured window, so that its integral has an exact inverse.
+// Curve gives the share of the load over the time of a repetition. It is constant within each of many equal slices of
+// the measured window, so that its integral has an exact inverse.
 type Curve struct {
 	duration, warmup time.Duration
-	levels           []float64 // of each slice: 0 .. 1
-	// before[i] is the integral over the warm-up and the slices before slice i, in seconds of the whole load; the last is
-	// over all of them.
+	levels           []float64 // of each slice, from 0 to 1
+	// before[i] is the integral over the warm-up and all slices before slice i, in seconds of the full load. The last
+	// element is the total.
 	before []float64
 	parts  int
 }
 
 const (
-	// gaussianSlices: Dike's Gaussian is defined over thousandths of the run time.
+	// gaussianSlices is 1000 because Dike defines its Gaussian over thousandths of the run time.
 	gaussianSlices = 1000
-	// evenParts is the number of parts of the measured time in which the realised load is held to a curve without steps.
+	// evenParts is the number of parts of the measured time in which the realised load is checked against a curve without
+	// steps.
 	evenParts = 10
 )
 
-// NewCurve returns the curve of a run's spec.load, nil where it has none.
+// NewCurve returns the curve of a run's spec.load; nil if it has none.
 func NewCurve(l *v1alpha1.Load) *Curve {
 	if l.Curve == nil {
 		return nil
@@ -50,6 +51,7 @@ func NewCurve(l *v1alpha1.Load) *Curve {
 	default:
 		c.levels = slices.Repeat([]float64{1}, evenParts)
 	}
+	// The warm-up has the level of the first slice, so that the window starts in a steady state.
 	sum := c.warmup.Seconds() * c.levels[0]
 	for _, level := range c.levels {
 		c.before = append(c.before, sum)
@@ -59,20 +61,22 @@ func NewCurve(l *v1alpha1.Load) *Curve {
 	return c
 }
 
-// slice is the length of a slice in seconds.
+// slice returns the length of a slice in seconds.
 func (c *Curve) slice() float64 { return c.duration.Seconds() / float64(len(c.levels)) }
 
-// at is the slice of a time since the window opened: the first slice before that, the last slice after the window.
+// at returns the slice at a time since the window opened: the first slice before the window, and the last slice after
+// it.
 func (c *Curve) at(elapsed time.Duration) int {
 	return place(elapsed, c.duration, len(c.levels))
 }
 
-// place returns which of n equal parts of a duration contains a time.
+// place returns which of n equal parts of a duration contains elapsed, clamped to 0 .. n-1.
 func place(elapsed, duration time.Duration, n int) int {
 	return min(max(0, int(float64(elapsed)/float64(duration)*float64(n))), n-1)
 }
 
-// Mean is the mean level between two times since the window opened; what lies outside the window does not count.
+// Mean returns the mean level between two times since the window opened. Times after the end of the window do not
+// count.
 func (c *Curve) Mean(from, to time.Duration) float64 {
 	to = min(to, c.duration)
 	if to <= from {
@@ -81,14 +85,15 @@ func (c *Curve) Mean(from, to time.Duration) float64 {
 	return (c.until(to) - c.until(from)) / (to - from).Seconds()
 }
 
-// until is the integral of the curve over the warm-up and elapsed of the window, in seconds of the whole load.
+// until returns the integral of the curve over the warm-up and the elapsed part of the window, in seconds of the full
+// load.
 func (c *Curve) until(elapsed time.Duration) float64 {
 	i := c.at(elapsed)
 	return c.before[i] + c.levels[i]*(elapsed.Seconds()-float64(i)*c.slice())
 }
 
-// when is the time since the warm-up began at which the integral of the curve reaches work, in seconds of the whole
-// load; ok is false where it does not before the window closes.
+// when returns the time since the start of the warm-up at which the integral of the curve reaches work, in seconds of
+// the full load. ok is false if it does not before the window closes.
 func (c *Curve) when(work float64) (at time.Duration, ok bool) {
 	if first := c.before[0]; work < first {
 		return time.Duration(work / first * float64(c.warmup)), true
@@ -97,7 +102,8 @@ func (c *Curve) when(work float64) (at time.Duration, ok bool) {
 	if work >= c.before[last] {
 		return 0, false
 	}
-	// Finds the last slice that starts with at most this volume, and skips slices without load.
+	// Find the last slice that starts with at most this integral. This skips slices without load, in which the integral
+	// is constant.
 	low, high := 0, last
 	for high-low > 1 {
 		if middle := (low + high) / 2; c.before[middle] <= work {
@@ -110,17 +116,18 @@ func (c *Curve) when(work float64) (at time.Duration, ok bool) {
 	return c.warmup + time.Duration(seconds*float64(time.Second)), true
 }
 
-// clients is the number of a region's clients that take part in a slice.
+// clients returns the number of a region's clients that are active in a slice.
 func (c *Curve) clients(slice, all int) int { return int(c.levels[slice]*float64(all) + 0.5) }
 
-// start is the time since the window opened at which a slice begins.
+// start returns the time since the window opened at which a slice starts.
 func (c *Curve) start(slice int) time.Duration {
+	// Rounding up ensures that at() places this time in the slice, not in the previous slice.
 	return time.Duration(math.Ceil(float64(slice) * float64(c.duration) / float64(len(c.levels))))
 }
 
-// Shares returns the shares that a run's load adds to the shares of its workload, one for each part of the measured
-// time. It is the share of the transactions that are due in the part, or of the time of participating clients. There
-// are none without a curve.
+// Shares returns the shares that the load adds to the shares of the workload: one for each part of the measured time.
+// In an open loop, it is the share of transactions that are due in the part; in a closed loop, the share of the active
+// clients' time. It returns nil without a curve.
 func Shares(l *v1alpha1.Load) (out []workload.Share) {
 	c := NewCurve(l)
 	if c == nil {
@@ -144,13 +151,13 @@ func Shares(l *v1alpha1.Load) (out []workload.Share) {
 	return out
 }
 
-// volume counts the load that a machine made in the closed windows, and in the open window.
+// volume counts the load that a machine generated.
 type volume struct {
-	parts   []int64 // by part of the measured time: arrivals or client-milliseconds
-	seconds []int64 // the same by second of the open window
+	parts   []int64 // in all windows so far, by part of the measured time: arrivals or client-milliseconds
+	seconds []int64 // in the open window, by second
 }
 
-// newWindow forgets the seconds of the last window.
+// newWindow resets the counts by second.
 func (v *volume) newWindow(c *Curve) {
 	if v.parts == nil {
 		v.parts = make([]int64, c.parts)
@@ -158,19 +165,19 @@ func (v *volume) newWindow(c *Curve) {
 	v.seconds = make([]int64, int((c.duration+time.Second-1)/time.Second))
 }
 
-// add counts n at a time since the window opened, which is in it.
+// add counts n at a time since the window opened, which must be within the window.
 func (v *volume) add(c *Curve, elapsed time.Duration, n int64) {
 	v.parts[place(elapsed, c.duration, c.parts)] += n
 	v.seconds[elapsed/time.Second] += n
 }
 
-// take counts the time of the given number of clients, from and to in milliseconds since the window opened.
+// take counts the time of the given number of clients between from and to, in milliseconds since the window opened.
 func (v *volume) take(c *Curve, clients, from, to int64) {
 	if clients == 0 {
 		return
 	}
 	for ms := from; ms < to; {
-		// Up to the next second or part, whichever is first.
+		// Advance to the next second or part, whichever is first; max guarantees progress despite rounding.
 		part := place(time.Duration(ms)*time.Millisecond, c.duration, c.parts)
 		next := min(to, (ms/1000+1)*1000, max(ms+1, int64(float64(part+1)*float64(c.duration.Milliseconds())/float64(c.parts))))
 		v.add(c, time.Duration(ms)*time.Millisecond, clients*(next-ms))
@@ -178,7 +185,7 @@ func (v *volume) take(c *Curve, clients, from, to int64) {
 	}
 }
 
-// counts returns the counts of Shares.
+// counts returns the realised counts for Shares.
 func (v *volume) counts(c *Curve) []workload.Count {
 	out, total := make([]workload.Count, c.parts), int64(0)
 	for i, n := range v.parts {

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// curved is a load of ten seconds after one of warm-up, in two repetitions.
+// curved returns a load of two repetitions, each with one second of warm-up and ten seconds of measurement.
 func curved(arrival v1alpha1.Arrival, c v1alpha1.LoadCurve) v1alpha1.Load {
 	l := v1alpha1.Load{ClientsPerRegion: 200, WorkersPerRegion: 2, Arrival: arrival, Repetitions: 2, Curve: &c,
 		Warmup: v1alpha1.DurationOf(time.Second), Duration: v1alpha1.DurationOf(10 * time.Second), RequestTimeout: v1alpha1.DurationOf(time.Second)}
@@ -21,8 +21,8 @@ func curved(arrival v1alpha1.Arrival, c v1alpha1.LoadCurve) v1alpha1.Load {
 	return l
 }
 
-// playCurve plays the load of one region, by two workers of two shards each, against a database that takes 10 ms. It
-// returns their report and the send time of each transaction.
+// playCurve plays the load of a region, with two workers of two shards each, against a database that takes 10 ms. It
+// returns their report and the times at which transactions were sent.
 func playCurve(t *testing.T, l v1alpha1.Load) (*result.Report, []time.Duration) {
 	t.Helper()
 	topology := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: make([][]geo.Link, 1)}
@@ -49,8 +49,8 @@ func playCurve(t *testing.T, l v1alpha1.Load) (*result.Report, []time.Duration) 
 
 func percent(n int32) *int32 { return &n }
 
-// TestLoadFollowsItsCurve checks that the number of transactions sent by all workers in each part of the windows
-// follows the curve. The realised shares and the timeline agree.
+// TestLoadFollowsItsCurve checks that the number of transactions sent in each part of the windows, by all workers
+// together, follows the curve. The realised shares and the timeline must agree.
 func TestLoadFollowsItsCurve(t *testing.T) {
 	gaussian := func(peak, deviation float64) (parts []float64) { // by the error function
 		for i := range 10 {
@@ -61,7 +61,7 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		curve v1alpha1.LoadCurve
-		want  []float64 // the load in each part
+		want  []float64 // expected load in each part
 	}{
 		"uniform":        {v1alpha1.LoadCurve{Shape: v1alpha1.LoadUniform}, []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
 		"Dike's":         {v1alpha1.LoadCurve{Shape: v1alpha1.LoadGaussian}, gaussian(0.5, 0.15)},
@@ -76,14 +76,14 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 				perPart := make([]float64, len(c.want))
 				warmup := 0.0
 				for _, at := range sent {
-					at %= 13 * time.Second // a repetition and its drain
+					at %= 13 * time.Second // a repetition and its drain take 13 s
 					if at < time.Second {
 						warmup++
 					} else if at < 11*time.Second {
 						perPart[place(at-time.Second, 10*time.Second, len(perPart))]++
 					}
 				}
-				// A second of the whole load is 1000 arrivals, or 200 clients that send every 10 ms.
+				// A second of the full load has 1000 arrivals, or 200 clients that send every 10 ms.
 				whole, sigma := 1000.0, 0.0
 				if arrival == v1alpha1.ArrivalClosed {
 					whole = 20_000
@@ -94,7 +94,7 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 				for i, w := range c.want {
 					want := 2 * w * whole * 10 / float64(len(perPart))
 					total += w
-					// A client still sends for a part of 10 ms, and the number of clients is an integer.
+					// A removed client still sends for up to 10 ms, and the number of clients is an integer.
 					if off := math.Abs(perPart[i] - want); off > 0.005*whole+0.01*want+sigma*math.Sqrt(want) {
 						t.Errorf("%.0f sent in part %d, want %.0f", perPart[i], i+1, want)
 					}
@@ -104,7 +104,8 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 				if arrival == v1alpha1.ArrivalClosed {
 					level = float64(curve.clients(0, 200)) / 200
 				}
-				if want := 2 * whole * level; math.Abs(warmup-want) > 0.3*want+sigma*math.Sqrt(want)+1 { // a closed loop begins one by one
+				// a closed loop starts its clients one by one
+				if want := 2 * whole * level; math.Abs(warmup-want) > 0.3*want+sigma*math.Sqrt(want)+1 {
 					t.Errorf("%.0f sent in the warm-ups, want the %.0f of the window's beginning", warmup, want)
 				}
 				var offered, seconds int64
@@ -133,8 +134,8 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 	}
 }
 
-// TestStepsOfClients checks the clients at a step. Clients that a step removes finish their transaction and send no
-// other. Clients that it adds start immediately, or start by thinking if they have think times.
+// TestStepsOfClients checks the clients at a step. Clients that the step removes finish their transaction and send no
+// other. Clients that it adds start immediately, or by thinking if they have think times.
 func TestStepsOfClients(t *testing.T) {
 	l := curved(v1alpha1.ArrivalClosed, v1alpha1.LoadCurve{Shape: v1alpha1.LoadSteps, StepsPercent: []int32{100, 0, 100}})
 	l.Duration, l.Repetitions = v1alpha1.DurationOf(3*time.Second), 1

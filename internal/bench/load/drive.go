@@ -11,9 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// driver runs a machine in real time against a target: it is the machine's environment, its protocol.ClientEnv. It is
-// one event loop on its caller's goroutine: take the received outcomes, fire the due timers, hand submitted
-// transactions to the session, wait.
+// driver runs a machine in real time against a target; it is the machine's protocol.ClientEnv. It is an event loop on
+// the goroutine of its caller: receive outcomes, fire due timers, submit transactions to the session, wait.
 type driver struct {
 	machine *Machine
 	session target.Session
@@ -24,10 +23,11 @@ type driver struct {
 
 	mu     sync.Mutex
 	inbox  []txn.Outcome
-	signal chan struct{} // holds a token when the inbox may have something
+	signal chan struct{} // has a token if the inbox may be non-empty
 }
 
-// connect opens the session of a machine's clients, which then wait for their start. The caller plays or closes it.
+// connect opens the session of a machine's clients, which then wait for the start. The caller must call play or close
+// the session.
 func connect(ctx context.Context, m *Machine, t target.Target) (*driver, error) {
 	d := &driver{machine: m, signal: make(chan struct{}, 1)}
 	var err error
@@ -35,11 +35,11 @@ func connect(ctx context.Context, m *Machine, t target.Target) (*driver, error) 
 	return d, err
 }
 
-// play runs the machine until its schedule is over and every transaction has its outcome, and closes the session. The
-// schedule counts from epoch. An error stops it early; the machine's report then holds the measurements so far. If the
-// context ended, the report also includes the open window.
+// play runs the machine until its schedule is over and every transaction has an outcome, and closes the session. The
+// schedule counts from epoch. An error stops the machine early; its report then holds the measurements so far,
+// including the open window if the context was cancelled.
 func (d *driver) play(ctx context.Context, epoch time.Time) error {
-	// From here on the monotonic clock alone counts: a step of the wall clock must not move the windows.
+	// From here on, only the monotonic clock is used, so that a step of the wall clock does not move the windows.
 	d.started = time.Now()
 	d.offset = d.started.Sub(epoch)
 	err := d.run(ctx, d.machine)
@@ -52,8 +52,8 @@ func (d *driver) play(ctx context.Context, epoch time.Time) error {
 	return err
 }
 
-// refresh is the number of outcomes handled between two looks at the clock, which would otherwise cost as much as
-// making a transaction.
+// refresh is the number of outcomes handled between two readings of the clock. Reading it for every outcome would cost
+// as much as generating a transaction.
 const refresh = 16
 
 func (d *driver) run(ctx context.Context, m *Machine) error {
@@ -80,10 +80,12 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 			}
 			c.Complete(batch[i])
 		}
+		// Transactions that were submitted during the batch go out together.
 		d.session.Flush()
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		// More outcomes may have arrived meanwhile, so do not sleep yet.
 		if len(batch) > 0 || m.Finished() {
 			continue
 		}
@@ -105,12 +107,13 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 
 func (d *driver) tick() { d.now = d.clock() }
 
-// clock is the current time, while Now is the time of the last tick.
+// clock returns the current time, whereas Now returns the time of the last tick.
 func (d *driver) clock() time.Duration { return d.offset + time.Since(d.started) }
 
-// put is the target.Sink.
+// put implements target.Sink.
 func (d *driver) put(outcomes []txn.Outcome) {
 	d.mu.Lock()
+	// Only the first outcome in an empty inbox must wake the loop; a token is then already there for the others.
 	first := len(d.inbox) == 0
 	d.inbox = append(d.inbox, outcomes...)
 	d.mu.Unlock()
@@ -122,8 +125,9 @@ func (d *driver) put(outcomes []txn.Outcome) {
 	}
 }
 
-// take exchanges the full inbox for an empty one: with two buffers, targets never wait for the machine.
+// take swaps the inbox for an empty buffer. With two buffers, targets never wait for the machine.
 func (d *driver) take(done []txn.Outcome) []txn.Outcome {
+	// Release the outcomes' results to the garbage collector.
 	clear(done)
 	d.mu.Lock()
 	full := d.inbox

@@ -48,7 +48,7 @@ func TestWorkerRun(t *testing.T) {
 		}
 		return w, r
 	}
-	// A machine that is busy with other things may miss a short window altogether.
+	// A busy machine may miss a short window completely.
 	w, r := run(50 * time.Millisecond)
 	for window := 100 * time.Millisecond; r.Total.Committed == 0 || len(r.Series) == 0; window *= 2 {
 		if window > 10*time.Second {
@@ -64,8 +64,7 @@ func TestWorkerRun(t *testing.T) {
 		t.Errorf("%d committed in the windows, %d at all", d.Count, r.Total.Committed)
 	}
 	driver := r.Workers[0].Driver
-	// On a busy machine, the first clock reading inside the window is late, and the measured time is shorter by that
-	// delay.
+	// On a busy machine, the first reading of the clock in the window is late, which shortens the measured time.
 	if driver == nil || driver.MeasuredMicroseconds < 25_000 || driver.AllowanceMilliCPU < 1 {
 		t.Errorf("driver: %+v", driver)
 	}
@@ -74,11 +73,11 @@ func TestWorkerRun(t *testing.T) {
 	}
 }
 
-// Clients that take part only once a window is open are missing from it.
+// TestClientsThatBeginLate checks that clients that join a window late are reported.
 func TestClientsThatBeginLate(t *testing.T) {
 	top := twoRegions(1)
 	for name, tc := range map[string]struct {
-		ago  time.Duration // time since the schedule began
+		ago  time.Duration // time since the schedule started
 		want string
 	}{
 		"in time":         {ago: -time.Hour},
@@ -94,7 +93,7 @@ func TestClientsThatBeginLate(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // it begins, and that is all
+			cancel() // play starts and stops immediately
 			d, err := connect(ctx, machines[0], target.NewNoop(lookupResult))
 			if err == nil {
 				err = d.play(ctx, time.Now().Add(-tc.ago))
@@ -131,7 +130,7 @@ func TestWorkerStops(t *testing.T) {
 	}
 }
 
-// silentTarget takes transactions and never answers.
+// silentTarget accepts transactions and never answers.
 type silentTarget struct{ closedTarget }
 
 func (silentTarget) Incidents() []result.Incident { return nil }
@@ -146,7 +145,8 @@ func (silentSession) Submit(*txn.Transaction) {}
 func (silentSession) Flush()                  {}
 func (silentSession) Close() error            { return nil }
 
-// The last event is a client's timeout: no later event would wake the worker.
+// TestWorkerEndsWithATimeout checks a run whose last event is the timeout of a client, after which nothing would wake
+// the worker.
 func TestWorkerEndsWithATimeout(t *testing.T) {
 	load := shortLoad(1)
 	load.RequestTimeout = v1alpha1.DurationOf(200 * time.Millisecond)
@@ -206,7 +206,7 @@ func (c countedSession) Close() error {
 	return c.Session.Close()
 }
 
-// Whatever becomes of a worker, it leaves no session open, and ends each once.
+// TestWorkerClosesItsSessions checks that a worker closes each of its sessions exactly once, whatever happens.
 func TestWorkerClosesItsSessions(t *testing.T) {
 	for name, c := range map[string]struct {
 		left int32
@@ -244,8 +244,8 @@ func TestWorkerClosesItsSessions(t *testing.T) {
 	}
 }
 
-// TestMachines checks that workers and shards together play all clients, each with a separate stream. It also checks
-// that a generator knows the numbers of its clients and the number of all clients.
+// TestMachines checks that workers and shards together play all clients, with separate streams. A generator must know
+// the numbers of its clients and the number of all clients.
 func TestMachines(t *testing.T) {
 	top := twoRegions(1)
 	streams := map[uint32]bool{}
@@ -274,7 +274,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// Clients of several regions that use the rows of one home are distinct among all of them.
+// TestMachinesShareAHome checks that clients of several regions with the same home have distinct numbers.
 func TestMachinesShareAHome(t *testing.T) {
 	top := twoRegions(1)
 	top.Homes, top.Links = 1, [][]geo.Link{{{}, {}}, {{}, {}}}
@@ -317,21 +317,21 @@ func TestCPUAllowance(t *testing.T) {
 	}
 }
 
-// A process that gets no CPU for a while is late for all work that is due meanwhile. This holds even if few of its
-// wake-ups fall into that time.
+// TestLateness checks that a process without CPU for a while counts as late for all work that was due in that time.
+// This must hold even if only few of its wake-ups fall into it.
 func TestLateness(t *testing.T) {
 	const ms, minute = time.Millisecond, time.Minute
 	for name, c := range map[string]struct {
-		// late is the lateness of the sleeper when it should wake up at a time.
+		// late returns the lateness of the sleeper for a wake-up at due.
 		late     func(due time.Duration) time.Duration
-		begins   time.Duration // how late it looks at the window first
-		gone     time.Duration // when its context ends; 0: never
+		begins   time.Duration // delay before it first looks at the window
+		gone     time.Duration // time at which its context is cancelled; 0 for never
 		want     result.Lateness
 		complete bool
 	}{
 		"on time": {late: func(time.Duration) time.Duration { return 0 }, complete: true},
 		"always":  {late: func(time.Duration) time.Duration { return 200 * time.Microsecond }, want: result.Lateness{P50: 200, P99: 200, Max: 200}, complete: true},
-		// Once, for a tenth of a second of the second: work that was due then was late by 50 ms on average.
+		// Once, for a tenth of a second: the work that was due then was late by 50 ms on average.
 		"once": {late: func(due time.Duration) time.Duration {
 			if due == minute+500*ms {
 				return 100 * ms
@@ -355,7 +355,7 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// The busiest window counts: idle windows next to it say nothing about its measurements.
+// TestTheBusiestWindowCounts checks that BusiestPPM is not diluted by idle windows.
 func TestTheBusiestWindowCounts(t *testing.T) {
 	d := &result.Driver{AllowanceMilliCPU: 2000}
 	at := usage{cpu: 5 * time.Second, periods: 100, throttled: 7}
@@ -374,7 +374,7 @@ func TestTheBusiestWindowCounts(t *testing.T) {
 	}
 }
 
-// A machine that stood still for a while has lost that time, and its clock has caught up; or somebody has set it.
+// TestStandstill checks machines that stood still, whose wall clock then jumps ahead, and machines whose clock was set.
 func TestStandstill(t *testing.T) {
 	for name, c := range map[string]struct {
 		wall, elapsed time.Duration

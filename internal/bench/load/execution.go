@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// ExecutionAt describes an execution, called id, whose clients started at start and followed s.
+// ExecutionAt returns the execution with the given id, whose clients started at start and followed schedule s.
 func ExecutionAt(id string, start time.Time, s Schedule) *result.Execution {
 	e := &result.Execution{ID: id, WarmupStartTime: start.UTC().Truncate(time.Microsecond)}
 	for rep := 1; rep <= s.Repetitions; rep++ {

@@ -1,28 +1,28 @@
 // Package load plays the clients of a run. A Machine holds many clients and is a deterministic state machine
-// (protocol.Client). The simulator drives it in virtual time, and Drive drives it in real time, against any target, by
-// the same code. There is no goroutine per client: a client is a few dozen bytes.
+// (protocol.Client). The simulator drives it in virtual time, and a Worker in real time against any target, with the
+// same code. A client takes a few dozen bytes and no goroutine.
 //
-// Closed loop: a client sends its next transaction after the answer to the last transaction and its think time. Open
-// loop (constant gaps or Poisson): transactions are due at instants that do not depend on the database. Latency counts
-// from the instant at which a transaction was due. A stalled database therefore cannot hide its stall by delaying the
-// clients' requests (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013). Service time counts from the
-// time of sending.
+// In a closed loop, a client sends its next transaction after the answer to the previous transaction and a think time.
+// In an open loop (constant gaps or Poisson), transactions are due at times that do not depend on the database. Latency
+// is measured from the time at which a transaction was due, so a stalled database cannot hide the stall by delaying
+// requests (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013). Service time is measured from the time
+// of sending.
 //
-// A transaction may be retried when an attempt left no trace (spec.load.retry). To the database, each attempt is a
-// separate transaction with a separate id. To its client, all attempts are one transaction: it counts once, by the
-// outcome of the last attempt. Its latency starts with the first attempt, and its timeout covers all attempts and the
-// pauses between them. An attempt that would start after the timeout, or after the window, is not made.
+// A transaction may be retried if an attempt left no trace (spec.load.retry). To the database, each attempt is a
+// separate transaction with a separate ID. To the client, all attempts are one transaction, which counts once, with the
+// outcome of its last attempt. Its latency starts with the first attempt, and its timeout covers all attempts and
+// pauses. No attempt starts after the timeout or after the window.
 //
-// A curve (spec.load.curve) makes the load change over the window. It changes the rate of an open loop, or the number
-// of clients of a closed loop. Clients that it removes leave once they have their answer. Every generator computes the
-// curve from the schedule.
+// A curve (spec.load.curve) varies the rate of an open loop, or the number of clients of a closed loop, over the
+// window. A client that the curve removes stops after its next answer. Every load generator computes the curve from the
+// schedule.
 //
-// Measurement: a repetition's window is [from, to). A transaction is recorded when it was due in the window and
-// finished in it. A transaction that was due earlier is never recorded. If it commits in the window it is counted as
-// carried in, so that throughput, (committed + carried in) / window, is unbiased. A transaction that has not finished
-// when the window closes is recorded as unfinished, with its waiting time. A transaction that was never sent is
-// counted. Package result includes both in its percentiles. Attempts count in the window in which they finish, whenever
-// their transactions were due. A retried attempt counts when the next attempt is sent.
+// A repetition's window is [from, to). A transaction is recorded if it was due and finished in the window. A
+// transaction that was due earlier is never recorded. If it commits in the window, it counts as carried in, so that the
+// throughput, (committed + carried in) / window, is unbiased. A transaction that is unfinished when the window closes
+// is recorded as such, with its waiting time. Transactions that were never sent are counted. Package result includes
+// both in its percentiles. Attempts count in the window in which they finish, whenever their transactions were due. A
+// retried attempt counts when the next attempt is sent.
 package load
 
 import (
@@ -42,63 +42,68 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Config is the configuration of a Machine.
+// Config configures a Machine.
 type Config struct {
 	Workload workload.Workload
-	// Region of the clients and its name in reports; Worker counts the region's workers from 0.
+	// Region is the region of the clients, and RegionName its name in reports. Worker numbers the workers of the region
+	// from 0.
 	Region     geo.Region
 	RegionName string
 	Worker     int
-	// Home is the home whose rows the clients use as their own.
+	// Home is the home region of the rows that the clients use as their own.
 	Home geo.Region
-	// Clients is the number of clients; in an open loop, the maximum number of transactions in flight.
+	// Clients is the number of clients. In an open loop, it is the maximum number of transactions in flight.
 	Clients int
-	// Stream is unique among the machines of a run: it makes transaction ids and random numbers distinct.
+	// Stream is unique among the machines of a run, which makes transaction IDs and random numbers distinct. It has at
+	// most 24 bits.
 	Stream uint32
 	Seed   uint64
 	// Arrival is Closed, Constant or Poisson.
 	Arrival v1alpha1.Arrival
-	// RatePerSecond is the rate of the whole region, of which this machine is generator Share (from 0) of Shares.
+	// RatePerSecond is the rate of the whole region in an open loop. This machine generates share number Share (from 0)
+	// of Shares equal shares.
 	RatePerSecond int64
 	Share, Shares int
-	// Curve makes the load change over the window; nil for none. ClientsPerRegion is the number of clients whose load it
-	// is in a closed loop. Client i of this machine is number i x Shares + Share of them.
+	// Curve varies the load over the window; nil for a constant load. In a closed loop it applies to the ClientsPerRegion
+	// clients of the region. Client i of this machine is number i x Shares + Share of them.
 	Curve            *Curve
 	ClientsPerRegion int
-	// ThinkTime is the mean of what passes between an answer and the client's next transaction in a closed loop.
+	// ThinkTime is the mean time between an answer and the client's next transaction in a closed loop.
 	ThinkTime time.Duration
-	// Retry says which transactions are tried again; nil for none.
+	// Retry configures which transactions are retried; nil for none.
 	Retry *v1alpha1.Retry
 	// FirstClient is the number of the machine's first client among the clients of its region. RegionClients is the number
 	// of the region's clients in all workers and shards.
 	FirstClient, RegionClients int
-	// Trace records a history; nil for none. Placement is the location of rows, for the classes of its transactions.
+	// Trace enables the recording of a history; nil for none. Placement is the placement of rows, from which the
+	// history's classes are computed.
 	Trace     *Trace
 	Placement geo.Placement
 	// Observer is notified of every transaction that finishes; nil for none.
 	Observer Observer
-	// Queue bounds the transactions of an open loop that are due and wait for a free client; 0 is DefaultQueue.
+	// Queue is the maximum number of transactions of an open loop that are due and wait for a free client; 0 means
+	// DefaultQueue.
 	Queue    int
 	Schedule Schedule
 	// Fine splits the seconds of the timeline into tenths.
 	Fine bool
 }
 
-// Trace makes a machine record the history of its transactions, from the first warm-up to the last answer. The machine
-// calls traced procedures instead of the procedures of its workload: see package history.
+// Trace configures a machine to record the history of its transactions, from the first warm-up to the last answer. The
+// machine then calls the traced forms of its workload's procedures: see package history.
 type Trace struct {
-	// Procedures holds the traced forms: catalog.Procedures.
+	// Procedures contains the traced procedures: catalog.Procedures.
 	Procedures *txn.Registry
-	// Record takes each transaction when its fate is known; it must not keep t or its operations. The shards of a worker
-	// call it at the same time.
+	// Record receives each transaction once its outcome is known. It must not retain t or its operations. The shards of a
+	// worker call it concurrently.
 	Record func(t *history.Txn)
 }
 
 // Observer is notified when transactions finish during a run; live metrics use it.
 type Observer interface {
-	// Ended is called when a client has the outcome of a transaction, warm-up included, or has given up on it. Latency
+	// Ended is called when a client receives the outcome of a transaction or gives up on it, including warm-ups. latency
 	// counts from the time at which the transaction was due, and now from the start of the machine's environment. The
-	// shards of a worker call it concurrently, and wait for it; o belongs to the caller.
+	// shards of a worker call Ended concurrently and wait for it. It must not retain o.
 	Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now time.Duration)
 	// Retried is called when a client retries a transaction whose last attempt finished with o.
 	Retried(typ uint8, class txn.Class, o *txn.Outcome)
@@ -107,24 +112,24 @@ type Observer interface {
 // DefaultQueue is the default of Config.Queue.
 const DefaultQueue = 10_000
 
-// The meanings of timers. Arg is the repetition that a ramp or an arrival belongs to.
+// Kinds of timers. Arg of timerRamp and timerArrival is the repetition.
 const (
 	timerSchedule uint8 = iota + 1
 	timerRamp
 	timerArrival
 	timerTimeout
 	timerClient  // Arg is the client
-	timerAttempt // Arg is the id of the last attempt, or of the first attempt if it is still to be sent
+	timerAttempt // Arg is the ID of the last attempt, or of the first attempt if that is not sent yet
 	timerCurve   // Arg is the repetition
 )
 
 // client states.
 const (
 	idle   uint8 = iota
-	keying       // until a timer fires: the client's transaction is made, but not due
+	keying       // the transaction exists but is not due; a timer will send it
 	underway
-	backingOff // until a timer fires: the client's transaction is in progress, but no attempt is in flight
-	resting    // until a timer fires
+	backingOff // the transaction is in progress without an attempt in flight; a timer will send the next attempt
+	resting    // the client thinks or backs off; a timer will start its next transaction
 )
 
 const none = -1
@@ -132,29 +137,30 @@ const none = -1
 // client is the machine's state of one client.
 type client struct {
 	id         txn.ID        // of the last attempt
-	due, sent  time.Duration // of the transaction under way: of its first attempt
+	due, sent  time.Duration // of the first attempt of the transaction in flight
 	count      uint32        // attempts so far, of all transactions
-	prev, next int32         // in the list of transactions under way, by age
+	prev, next int32         // in the list of transactions in flight, by age
 	state      uint8
 	typ        uint8
 	traits     traits
-	refusals   uint8 // in a row
+	refusals   uint8 // consecutive refusals
 }
 
 const (
 	classBits = traits(txn.NumClasses - 1)
-	// inexact: its footprint is a hint, and so is its class.
+	// inexact is set if the footprint, and therefore the class, is only a hint.
 	inexact = traits(txn.NumClasses)
 )
 
-// held is the kept state of a client's transaction if transactions are retried, or take keying and think times.
+// held is the retained state of a client's transaction. It is needed if transactions are retried, or have keying or
+// think times.
 type held struct {
 	t     *txn.Transaction // the last attempt
 	last  *txn.Outcome     // of the last attempt, while the client backs off
-	think time.Duration    // after the answer
+	think time.Duration    // think time after the answer
 }
 
-// slot is a transaction with room for the accesses of most.
+// slot is a transaction with room for the accesses of a typical transaction.
 type slot struct {
 	t        txn.Transaction
 	accesses [3]txn.Access
@@ -166,38 +172,38 @@ type Machine struct {
 	env       protocol.ClientEnv
 	tap       *history.Tap // nil when no history is recorded
 	generator workload.Generator
-	// gaps draws the times between arrivals, pauses everything that depends on answers: one generator for both would let
-	// the answers decide when later transactions are due.
+	// gaps is the random generator of the times between arrivals, and pauses of everything that depends on answers. With
+	// a single generator, answers would influence when later transactions are due.
 	gaps, pauses *rand.Rand
 	retry        retry
 	clients      []client
-	held         []held // by client; nil while nothing has to be held
+	held         []held // by client; nil until needed
 	slots        []slot
-	oldest       int32 // of the transactions under way
+	oldest       int32 // of the transactions in flight, or none
 	newest       int32
 	underway     int
 	// answered is the time at which the database last committed or aborted a transaction. If none was in flight then, it
-	// is the time at which the next transaction was sent. A timeout or a refusal is no answer.
+	// is the time at which the next transaction was sent. Timeouts and refusals are no answers.
 	answered time.Duration
-	// quiet says that none has been sent since.
+	// quiet is set if the last answer left no transaction in flight and none has been sent since.
 	quiet     bool
-	outcome   txn.Outcome   // the outcome in progress: a separate variable for each would go to the heap
-	timeoutAt time.Duration // when the timeout timer fires, 0: it is not set
+	outcome   txn.Outcome   // the current outcome; local variables would escape to the heap
+	timeoutAt time.Duration // time at which the timeout timer fires; 0 if it is not set
 	idle      []int32       // clients without a transaction, in an open loop
 	queue     ring
 
 	stage      Stage
 	repetition int
-	begun      int           // the last repetition that has sent transactions
+	begun      int           // last repetition that has started to send transactions
 	from, to   time.Duration // the repetition's window
-	change     time.Duration // when the stage ends
-	ramped     int           // clients that this repetition has started
+	change     time.Duration // end of the current stage
+	ramped     int           // number of clients that this repetition has started
 	due        time.Duration // the next arrival
 	arrivals   uint64
-	poisson    float64 // the next arrival's distance from the repetition's begin, in nanoseconds of the whole load
-	active     int     // clients that take part in a closed loop: the first clients
-	slice      int     // of the curve
-	counted    int64   // milliseconds of the window whose clients are in volume
+	poisson    float64 // distance of the next arrival from the start of the repetition, in nanoseconds of the full load
+	active     int     // number of active clients of a closed loop; the first clients are active
+	slice      int     // current slice of the curve
+	counted    int64   // milliseconds of the window that volume covers
 	volume     volume
 
 	recorder *recorder
@@ -205,9 +211,9 @@ type Machine struct {
 	progress progress
 }
 
-// progress is read by other goroutines.
+// progress is read by other goroutines, hence the atomics.
 type progress struct {
-	_          [64]byte // keeps the machines' counters on cache lines of their own
+	_          [64]byte // keeps the counters of machines on separate cache lines
 	stage      atomic.Int32
 	repetition atomic.Int32
 	committed  atomic.Int64
@@ -216,11 +222,11 @@ type progress struct {
 	retried    atomic.Int64
 	dropped    atomic.Int64
 	underway   atomic.Int64
-	latency    atomic.Int64 // nanoseconds, of the committed transactions
+	latency    atomic.Int64 // in nanoseconds, summed over the committed transactions
 	_          [64]byte
 }
 
-// New makes a machine. Errors name the manifest's field.
+// New returns a machine. Errors name the field of the manifest.
 func New(cfg Config) (*Machine, error) {
 	s := cfg.Schedule
 	switch {
@@ -283,6 +289,7 @@ func New(cfg Config) (*Machine, error) {
 	}
 	if m.open() {
 		m.gaps, m.pauses = m.pauses, rand.New(rand.NewPCG(cfg.Seed^0x7061757365, uint64(cfg.Stream)))
+		// Clients are taken from the end of idle, so the order is reversed to start with client 0.
 		m.idle = make([]int32, cfg.Clients)
 		for i := range m.idle {
 			m.idle[i] = int32(cfg.Clients - 1 - i)
@@ -291,11 +298,11 @@ func New(cfg Config) (*Machine, error) {
 	return m, nil
 }
 
-// Attach sets the machine's environment. It must be called before Start. Start and all later calls go to the client
-// that it returns: the machine, or the tap that records its history.
+// Attach sets the machine's environment; it must be called before Start. It returns the client to which Start and all
+// later calls must go: the machine, or the tap that records its history.
 func (m *Machine) Attach(env protocol.ClientEnv) protocol.Client { return m.attach(env, env.Now) }
 
-// attach is Attach in an environment whose Now may lag; clock does not lag.
+// attach is Attach for an environment whose Now may lag. clock does not lag.
 func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) protocol.Client {
 	m.env = env
 	if m.cfg.Trace == nil {
@@ -309,8 +316,8 @@ func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) pro
 	return m.tap.Attach(m)
 }
 
-// EndTrace closes the history, if there is one: transactions without an answer are recorded as unknown. A useless
-// history is an incident of the report, which counts the transactions that the database has classified wrongly.
+// EndTrace finishes the history, if there is one: transactions without an answer are recorded as unknown. If the
+// history is useless, the report gets an incident. EndTrace also reports the transactions with a wrong class.
 func (m *Machine) EndTrace() {
 	if m.tap == nil {
 		return
@@ -322,18 +329,18 @@ func (m *Machine) EndTrace() {
 	m.report.Misclassified, m.report.MisclassifiedExample = m.tap.Misclassified()
 }
 
-// clientOf returns the client that sent one of the machine's transactions: see nextID.
+// clientOf returns the client that sent the transaction with this ID: the inverse of nextID.
 func (m *Machine) clientOf(id txn.ID) int32 {
 	return int32((uint64(id)&(1<<40-1) - 1) % uint64(len(m.clients)))
 }
 
-// Schedule returns the machine's plan.
+// Schedule returns the machine's schedule.
 func (m *Machine) Schedule() Schedule { return m.cfg.Schedule }
 
-// startTolerance is the part of a window that clients may miss of its beginning.
+// startTolerance is the share of a window that clients may miss at its start.
 const startTolerance = 0.01
 
-// opened records the time at which the clients join a window. The figures omit the part of the window before that time.
+// opened reports an incident if the clients join a window too late. The figures omit the part of the window before at.
 func (m *Machine) opened(at time.Duration) {
 	if late := at - m.from; !ignoreLateness && float64(late) > startTolerance*float64(m.to-m.from) {
 		m.report.Incidents = append(m.report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonStartMissed,
@@ -347,7 +354,7 @@ func (m *Machine) open() bool { return m.cfg.Arrival != v1alpha1.ArrivalClosed }
 // running reports whether transactions may be sent.
 func (m *Machine) running() bool { return m.stage == Warmup || m.stage == Measure }
 
-// Start arms the machine for the start of its schedule.
+// Start starts the machine, which then waits for the start of its schedule.
 func (m *Machine) Start() {
 	m.change = m.cfg.Schedule.Start
 	now := m.env.Now()
@@ -357,20 +364,21 @@ func (m *Machine) Start() {
 	}
 }
 
-// wake asks for a timer at the next change of stage.
+// wake sets a timer for the next change of stage.
 func (m *Machine) wake(now time.Duration) {
 	m.env.After(max(0, m.change-now), protocol.Timer{Kind: timerSchedule})
 }
 
-// nextID returns the id of the next attempt of c, which is client i.
+// nextID returns the ID of the next attempt of c, which is client i.
 func (m *Machine) nextID(i int32, c *client) txn.ID {
+	// Client i uses the numbers i+1 modulo the number of clients, so that clientOf needs no table.
 	n := uint64(c.count)*uint64(len(m.clients)) + uint64(i) + 1
 	c.count++
 	return txn.MakeID(m.cfg.Stream, n)
 }
 
-// begin sends client i's next transaction, which is due at due. It is the transaction that the client has keyed in, or
-// else a new transaction, unless that has to be keyed in first.
+// begin sends client i's next transaction, which is due at due: the transaction that the client has keyed in, or else a
+// new transaction. A new transaction with a keying time is only generated, and sent later.
 func (m *Machine) begin(i int32, due, now time.Duration) {
 	c := &m.clients[i]
 	var t *txn.Transaction
@@ -378,8 +386,8 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 		t = m.held[i].t
 	} else {
 		if len(m.slots) == 0 {
-			// Transactions are allocated by the dozen: one allocation each would be the largest cost of sending. They fill the
-			// room that the allocator rounds up to, an eighth more than 16 of them need.
+			// Transactions are allocated in batches, because a separate allocation for each would be the largest cost of
+			// sending. A batch fills the room up to which the allocator rounds, an eighth more than 16 transactions.
 			m.slots = slices.Grow([]slot(nil), min(16, len(m.clients)))
 			m.slots = m.slots[:cap(m.slots)]
 		}
@@ -397,9 +405,10 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 		}
 	}
 	c.due, c.sent, c.state = due, now, underway
+	// In an open loop, a transaction that arrived before the window may be sent in it; it is not due in the window.
 	if m.recorder != nil && due >= m.from {
 		m.recorder.window.Sent++
-		if !m.open() { // in an open loop, it was counted when it arrived
+		if !m.open() { // an open loop counts it at its arrival
 			m.recorder.window.Due++
 		}
 		if c.traits&inexact == 0 {
@@ -408,9 +417,11 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	}
 	m.link(i)
 	m.underway++
+	// The silence of the database starts when there is a transaction to answer.
 	if m.quiet {
 		m.answered, m.quiet = now, false
 	}
+	// Otherwise an older transaction is in flight, and its timer will set the next one.
 	if m.timeoutAt == 0 {
 		m.timeoutAt = now + m.cfg.Schedule.Timeout
 		m.env.After(m.cfg.Schedule.Timeout, protocol.Timer{Kind: timerTimeout})
@@ -418,11 +429,12 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	m.env.Submit(t)
 }
 
-// Complete takes the outcome of an attempt. If its client has given up on it, only the ledger is updated. That attempt
-// was the only attempt of its transaction without an outcome, since only one is ever in flight.
+// Complete handles the outcome of an attempt. If the client has given up on the transaction, only the ledger is
+// updated: at most one attempt of a transaction is in flight, so this was its only attempt without an outcome.
 func (m *Machine) Complete(o txn.Outcome) {
 	now := m.env.Now()
 	m.advance(now)
+	// The outcome is of another machine's transaction.
 	if o.ID.Stream() != m.cfg.Stream {
 		return
 	}
@@ -438,10 +450,10 @@ func (m *Machine) Complete(o txn.Outcome) {
 	}
 }
 
-// Timeout is the reason of transactions whose client gave up on them.
+// Timeout is the reason of transactions on which the client gave up.
 const Timeout = "timeout"
 
-// end finishes client i's transaction and moves the client on. No outcome stops a client permanently.
+// end finishes client i's transaction and starts the client's next one. No outcome stops a client permanently.
 func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	c := &m.clients[i]
 	m.unlink(i)
@@ -455,7 +467,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	case txn.Committed:
 		m.report.Total.Committed++
 		m.progress.committed.Store(m.report.Total.Committed)
-		m.progress.latency.Add(int64(now - c.due)) // an atomic add costs a few ns, and only one goroutine writes
+		m.progress.latency.Add(int64(now - c.due)) // an atomic add takes a few ns, and only this goroutine writes
 	case txn.Aborted:
 		m.report.Total.Aborted++
 		m.progress.aborted.Store(m.report.Total.Aborted)
@@ -464,6 +476,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 		m.progress.failed.Store(m.report.Total.Failed)
 	}
 	class := c.traits.classAfter(o)
+	// The end of the window is exclusive; a transaction that finishes exactly then is unfinished.
 	if m.recorder != nil && now < m.to {
 		if c.due >= m.from {
 			m.recorder.ended(c.typ, class, o, now-c.due, now-c.sent, now)
@@ -480,6 +493,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	if m.cfg.Observer != nil {
 		m.cfg.Observer.Ended(c.typ, class, o, now-c.due, now)
 	}
+	// Before begin: the generator may need this outcome for the client's next transaction.
 	m.generator.Done(int(i), *o)
 
 	rest := m.think()
@@ -495,12 +509,13 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	}
 	switch {
 	case m.open():
-		// The rate of arrivals is the backoff of an open loop.
+		// In an open loop, the arrival rate itself limits retries after refusals.
 		if due, ok := m.queue.pop(); ok {
 			m.begin(i, due, now)
 		} else {
 			m.idle = append(m.idle, i)
 		}
+	// The client stays idle: nothing is sent after the window, or the curve removed the client.
 	case !m.running() || int(i) >= m.active:
 	case rest > 0:
 		m.rest(i, rest)
@@ -509,7 +524,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	}
 }
 
-// heard notes an answer of the database, and the silence before it.
+// heard records an answer of the database, and the silence that it ends.
 func (m *Machine) heard(now time.Duration) {
 	if m.recorder != nil {
 		m.silence(min(now, m.to))
@@ -517,9 +532,10 @@ func (m *Machine) heard(now time.Duration) {
 	m.answered, m.quiet = now, m.underway == 0
 }
 
-// silence returns the time in the window in which the database has not answered, up to an instant, and keeps the
-// longest.
+// silence returns the time since the last answer, up to at and within the window, and records it if it is the longest
+// so far.
 func (m *Machine) silence(at time.Duration) time.Duration {
+	// Only silence within the window counts.
 	since := max(m.from, min(m.answered, at))
 	if w := &m.recorder.window; result.Microseconds(at-since) > w.LongestSilenceMicroseconds {
 		w.LongestSilenceMicroseconds, w.SilenceAtMicroseconds = result.Microseconds(at-since), result.Microseconds(since-m.from)
@@ -527,11 +543,11 @@ func (m *Machine) silence(at time.Duration) time.Duration {
 	return at - since
 }
 
-// maxThink bounds a think time, in multiples of the mean.
+// maxThink is the maximum think time, in multiples of the mean.
 const maxThink = 10
 
-// think draws a client's think time: exponentially distributed, at most ten times the mean (TPC-C, clause 5.2.5.4).
-// Constant think times would keep clients in step forever, and with them the phases of their transactions.
+// think draws a think time: exponentially distributed, with at most ten times the mean (TPC-C, clause 5.2.5.4). With
+// constant think times, clients would stay in step, and so would the phases of their transactions.
 func (m *Machine) think() time.Duration {
 	if m.cfg.ThinkTime == 0 {
 		return 0
@@ -539,18 +555,19 @@ func (m *Machine) think() time.Duration {
 	return time.Duration(min(m.pauses.ExpFloat64(), maxThink) * float64(m.cfg.ThinkTime))
 }
 
-// rest sends client i on after d.
+// rest lets client i send its next transaction after d.
 func (m *Machine) rest(i int32, d time.Duration) {
 	m.clients[i].state = resting
 	m.env.After(d, protocol.Timer{Kind: timerClient, Arg: uint64(i)})
 }
 
-// Fire takes a timer.
+// Fire handles a timer.
 func (m *Machine) Fire(t protocol.Timer) {
 	now := m.env.Now()
 	m.advance(now)
 	switch t.Kind {
 	case timerRamp:
+		// A timer of an earlier repetition must not start clients of this one.
 		if m.running() && t.Arg == uint64(m.repetition) {
 			m.ramp(now)
 		}
@@ -575,8 +592,7 @@ func (m *Machine) Fire(t protocol.Timer) {
 	}
 }
 
-// Stop ends the schedule before its time, and closes the window that is open: its counts are right, but it is shorter
-// than the schedule says.
+// Stop ends the schedule early and closes the open window. Its counts are correct, but it is shorter than scheduled.
 func (m *Machine) Stop() {
 	if m.recorder != nil {
 		m.closeWindow(m.env.Now())
@@ -585,14 +601,14 @@ func (m *Machine) Stop() {
 	m.progress.stage.Store(int32(Done))
 }
 
-// Finished reports that the schedule is over and no transaction is under way.
+// Finished reports whether the schedule is over and no transaction is in flight.
 func (m *Machine) Finished() bool { return m.stage == Done && m.underway == 0 }
 
-// Underway is the number of transactions without an outcome.
+// Underway returns the number of transactions in flight.
 func (m *Machine) Underway() int { return m.underway }
 
-// Report returns the machine's measurements in the completed repetitions, and the ledger and the shares so far. The
-// caller must not change it.
+// Report returns the measurements in all completed repetitions, and the ledger and shares so far. The caller must not
+// modify it.
 func (m *Machine) Report() *result.Report {
 	m.report.Ledger, m.report.Shares = m.generator.Ledger(), m.generator.Realised()
 	if c := m.cfg.Curve; c != nil {
@@ -601,20 +617,20 @@ func (m *Machine) Report() *result.Report {
 	return m.report
 }
 
-// Progress is a running total of one or more machines, for observers of a run.
+// Progress holds running totals of one or more machines, for observers of a run.
 type Progress struct {
 	Stage      Stage
 	Repetition int
-	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, warm-up included. Retried counts
-	// their attempts after the first.
+	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, including warm-ups. Retried
+	// counts attempts other than the first of a transaction.
 	Committed, Aborted, Failed, Retried int64
-	// Dropped arrivals of an open loop, and transactions under way.
+	// Dropped counts the dropped arrivals of an open loop, and Underway the transactions in flight.
 	Dropped, Underway int64
-	// Latency is the sum over all committed transactions.
+	// Latency is the sum of the latencies of all committed transactions.
 	Latency time.Duration
 }
 
-// Progress may be called from any goroutine.
+// Progress returns the machine's totals. It may be called from any goroutine.
 func (m *Machine) Progress() Progress {
 	p := &m.progress
 	return Progress{

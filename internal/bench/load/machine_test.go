@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// world is a virtual clock and a database whose answers take as long as the test specifies.
+// world is a virtual clock and a database with scripted answers and delays.
 type world struct {
 	m       *Machine
 	now     time.Duration
@@ -26,7 +26,8 @@ type world struct {
 	answers map[uint64]txn.Outcome
 	sent    []time.Duration
 	ids     map[txn.ID]bool
-	// answer returns the outcome of the n-th transaction (from 0) and how long it takes; never: < 0.
+	// answer returns the outcome of the n-th transaction (from 0) and its delay; a negative delay means that it never
+	// arrives.
 	answer func(w *world, n int, t *txn.Transaction) (txn.Outcome, time.Duration)
 	count  int
 }
@@ -52,7 +53,7 @@ func (w *world) Submit(t *txn.Transaction) {
 	}
 }
 
-// run plays the whole schedule.
+// run plays the whole schedule and returns the report.
 func (w *world) run(t *testing.T, m *Machine) *result.Report {
 	t.Helper()
 	w.m, w.answers, w.ids = m, map[uint64]txn.Outcome{}, map[txn.ID]bool{}
@@ -88,14 +89,14 @@ func (w *world) run(t *testing.T, m *Machine) *result.Report {
 	return r
 }
 
-// taking answers everything with success after d.
+// taking returns a database that commits everything after d.
 func taking(d time.Duration) func(*world, int, *txn.Transaction) (txn.Outcome, time.Duration) {
 	return func(*world, int, *txn.Transaction) (txn.Outcome, time.Duration) {
 		return txn.Outcome{Status: txn.Committed}, d
 	}
 }
 
-// plain is a workload with one type and no data.
+// plain is a workload with a single type and no data.
 type plain struct{ workload.Workload }
 
 func (plain) Name() string    { return "plain" }
@@ -134,7 +135,7 @@ func machine(t *testing.T, change func(*Config)) *Machine {
 	return m
 }
 
-// sum adds up the series with an outcome.
+// sum adds up the series with the given outcome.
 func sum(r *result.Report, outcome txn.Status) (d result.Distribution, reasons map[string]int64) {
 	reasons = map[string]int64{}
 	for _, s := range r.Series {
@@ -164,7 +165,7 @@ func TestClosedLoop(t *testing.T) {
 	for name, c := range map[string]struct {
 		clients       int
 		takes, thinks time.Duration
-		committed     int64 // exact: completions in the window
+		committed     int64 // exact number of commits in the window
 	}{
 		"one client":             {1, 100 * time.Millisecond, 0, 100},
 		"a hundred clients":      {100, 100 * time.Millisecond, 0, 10_000},
@@ -200,7 +201,8 @@ func TestClosedLoop(t *testing.T) {
 	}
 }
 
-// TestThinkingClientsAreNotInStep: with think times much longer than the warm-up, every second sees the same load.
+// TestThinkingClientsAreNotInStep checks that every second has the same load, although think times are much longer than
+// the warm-up.
 func TestThinkingClientsAreNotInStep(t *testing.T) {
 	const clients, perSecond = 20_000, 1000
 	m := machine(t, func(x *Config) { x.Clients, x.ThinkTime = clients, clients/perSecond*time.Second })
@@ -215,11 +217,12 @@ func TestThinkingClientsAreNotInStep(t *testing.T) {
 	}
 }
 
-// TestWindowEdges pins which transactions count: one client, 300 ms each, window from 1 s to 2 s.
+// TestWindowEdges checks which transactions count, with one client, 300 ms per transaction, and a window from 1 s to 2
+// s.
 func TestWindowEdges(t *testing.T) {
 	m := machine(t, func(c *Config) { c.Schedule.Duration = time.Second })
 	r := (&world{answer: taking(300 * time.Millisecond)}).run(t, m)
-	// Sent at 0, 0.3, 0.6, 0.9 (carried in, ends at 1.2), 1.2, 1.5 (recorded), 1.8 (unfinished at 2).
+	// Sent at 0, 0.3, 0.6, 0.9 (carried in, ends at 1.2), 1.2, 1.5 (recorded) and 1.8 (unfinished at 2).
 	d, _ := sum(r, txn.Committed)
 	if w := r.Windows[0]; d.Count != 2 || w.CarriedIn != 1 || w.Unfinished != 1 || w.Sent != 3 {
 		t.Errorf("recorded %d, window %+v", d.Count, w)
@@ -236,7 +239,7 @@ func TestNoWarmup(t *testing.T) {
 			}
 		})
 		r := (&world{answer: taking(250 * time.Millisecond)}).run(t, m)
-		// At 0, 0.25, 0.5 and 0.75 s; the last is under way until the window closes.
+		// Sent at 0, 0.25, 0.5 and 0.75 s; the last is in flight when the window closes.
 		for _, w := range r.Windows {
 			if w.Sent != 4 || w.Unfinished != 1 || w.CarriedIn != 0 {
 				t.Errorf("%s: window %+v, want 4 sent and 1 unfinished", arrival, w)
@@ -257,7 +260,7 @@ func TestOpenLoopRate(t *testing.T) {
 				w.run(t, m)
 				arrivals = append(arrivals, w.sent...)
 			}
-			n, want := float64(len(arrivals)), 11_000.0 // the warm-up's second included
+			n, want := float64(len(arrivals)), 11_000.0 // including the second of the warm-up
 			off := 3.0
 			if arrival == v1alpha1.ArrivalPoisson {
 				off = 4 * math.Sqrt(want)
@@ -280,8 +283,8 @@ func TestOpenLoopRate(t *testing.T) {
 	}
 }
 
-// TestArrivalsDoNotDependOnOutcomes holds open loops to their promise: transactions are due at the same instants
-// whatever the database answers, even where clients draw random pauses before a retry.
+// TestArrivalsDoNotDependOnOutcomes checks that the transactions of an open loop are due at the same times, whatever
+// the database answers. This must hold even if clients draw random pauses before retries.
 func TestArrivalsDoNotDependOnOutcomes(t *testing.T) {
 	outcomes := []txn.Outcome{
 		{Status: txn.Committed},
@@ -293,7 +296,7 @@ func TestArrivalsDoNotDependOnOutcomes(t *testing.T) {
 	retries := &v1alpha1.Retry{
 		Attempts: 3, Backoff: pause, MaxBackoff: pause, Jitter: 50, Causes: []v1alpha1.RetryCause{v1alpha1.RetryConflict, v1alpha1.RetryNode},
 	}
-	// dueOf returns the instants at which transactions are due that all end alike.
+	// dueOf returns the times at which transactions are due if all of them end with o.
 	dueOf := func(arrival v1alpha1.Arrival, retry *v1alpha1.Retry, shape v1alpha1.LoadShape, o txn.Outcome) (due []time.Duration) {
 		m := machine(t, func(c *Config) {
 			c.Clients, c.Arrival, c.RatePerSecond, c.Retry, c.ThinkTime = 1000, arrival, 50, retry, 20*time.Millisecond
@@ -326,8 +329,9 @@ func TestArrivalsDoNotDependOnOutcomes(t *testing.T) {
 	}
 }
 
-// TestCoordinatedOmission stalls the database for two seconds in the middle. In an open loop, transactions that were
-// due during the stall have waited, and the percentiles must show it. Service time and a closed loop hide it.
+// TestCoordinatedOmission stalls the database for two seconds in the middle of the window. In an open loop, the
+// percentiles must show the wait of the transactions that were due during the stall. Service times and a closed loop
+// hide it.
 func TestCoordinatedOmission(t *testing.T) {
 	const stallFrom, stallTo = 5 * time.Second, 7 * time.Second
 	stalling := func(w *world, _ int, _ *txn.Transaction) (txn.Outcome, time.Duration) {
@@ -342,7 +346,7 @@ func TestCoordinatedOmission(t *testing.T) {
 	}))
 	closed := (&world{answer: stalling}).run(t, machine(t, func(c *Config) { c.Clients = 1 }))
 
-	// One client and 100 arrivals per second: 200 of 1000 arrivals fall into the stall and wait up to 2 s, evenly.
+	// With one client and 100 arrivals per second, 200 of 1000 arrivals fall into the stall and wait evenly up to 2 s.
 	d, _ := sum(open, txn.Committed)
 	for _, c := range []struct {
 		p    float64
@@ -364,7 +368,7 @@ func TestCoordinatedOmission(t *testing.T) {
 }
 
 func TestQueueAndDrops(t *testing.T) {
-	// 100 arrivals per second, but the clients manage 2 x 10 per second.
+	// 100 transactions arrive per second, but the clients complete only 2 x 10 per second.
 	m := machine(t, func(c *Config) {
 		c.Arrival, c.RatePerSecond, c.Clients, c.Queue = v1alpha1.ArrivalConstant, 100, 2, 50
 	})
@@ -380,14 +384,14 @@ func TestQueueAndDrops(t *testing.T) {
 	if d.Count < 190 || d.Count > 200 {
 		t.Errorf("%d committed, want nearly 200", d.Count)
 	}
-	// A full queue of 50 takes 2.5 s.
+	// A full queue of 50 takes 2.5 s to serve.
 	if got := percentile(t, d, 90); got < 2300*time.Millisecond || got > 2700*time.Millisecond {
 		t.Errorf("p90 is %v, want 2.5s", got)
 	}
 }
 
 func TestTimeout(t *testing.T) {
-	// Every fifth transaction takes 3 s, the patience is 1 s.
+	// Every fifth transaction takes 3 s; the timeout is 1 s.
 	m := machine(t, func(c *Config) { c.Clients, c.Schedule.Timeout = 5, time.Second })
 	w := &world{answer: func(_ *world, n int, _ *txn.Transaction) (txn.Outcome, time.Duration) {
 		if n%5 == 4 {
@@ -416,7 +420,7 @@ func TestTimeout(t *testing.T) {
 func TestErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome  txn.Outcome
-		from, to int // transactions in 11 s with one client and 1 ms each
+		from, to int // with one client, in 11 s and at 1 ms each
 	}{
 		"aborted":         {txn.Outcome{Status: txn.Aborted, Reason: "deadlock"}, 10_900, 11_001},
 		"refused":         {txn.Outcome{Status: txn.Refused, Reason: "overloaded"}, 11, 30},
@@ -484,7 +488,7 @@ func TestRepetitions(t *testing.T) {
 	}
 }
 
-// TestLateTimers drives a machine whose clock jumps over the whole schedule.
+// TestLateTimers drives a machine with a clock that jumps over the whole schedule.
 func TestLateTimers(t *testing.T) {
 	for _, arrival := range []v1alpha1.Arrival{v1alpha1.ArrivalClosed, v1alpha1.ArrivalConstant} {
 		m := machine(t, func(c *Config) {
@@ -511,7 +515,7 @@ func TestLateTimers(t *testing.T) {
 	}
 }
 
-// TestPhases plays SmallBank: the second phase depends on the answer to the first phase.
+// TestPhases plays SmallBank, whose second phase depends on the answer to the first phase.
 func TestPhases(t *testing.T) {
 	top := twoRegions(2)
 	m := machine(t, func(c *Config) { c.Workload, c.Clients = smallBank(t, top), 50 })
@@ -548,12 +552,12 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// TestManyClients measures the cost of a client, with one transaction of each client in flight.
+// TestManyClients measures the memory of a client, with a transaction of each client in flight.
 func TestManyClients(t *testing.T) {
 	const n = 100_000
 	top := twoRegions(2)
 	w := smallBank(t, top)
-	w.NewGenerator(workload.GeneratorConfig{Clients: 1}) // makes the index, which all machines share
+	w.NewGenerator(workload.GeneratorConfig{Clients: 1}) // builds the index that all machines share
 	heap := func() int64 {
 		runtime.GC()
 		var s runtime.MemStats
@@ -618,7 +622,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// The reasons of wrong procedures are reported, however many other reasons there are: they make a run Invalid.
+// TestManyReasonsHideNoMistake checks that reasons of wrong procedures, which make a run Invalid, are reported even if
+// there are many other reasons.
 func TestManyReasonsHideNoMistake(t *testing.T) {
 	var f failures
 	for i := range 2 * maxReasons {

@@ -9,17 +9,17 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// recorder counts what one machine's transactions did in the window of one repetition. It belongs to one goroutine.
+// recorder counts the transactions of a machine in the window of one repetition. Only one goroutine may use it.
 type recorder struct {
 	region  string
 	types   []string
-	service bool // record service times apart: in an open loop
-	fine    bool // split seconds into tenths
+	service bool // whether to record service times separately, for an open loop
+	fine    bool // whether to split seconds into tenths
 	from    time.Duration
 
 	window result.Window
-	// cells[(type*NumClasses+class)*numOutcomes+outcome], made when first used. The outcomes are the values of txn.Status
-	// minus one, unfinished and carried over.
+	// cells is indexed by (type*NumClasses+class)*numOutcomes+outcome; cells are allocated on first use. The outcome is
+	// the txn.Status minus one; unfinished and carried over follow.
 	cells []*cell
 
 	current  result.Second
@@ -30,12 +30,12 @@ type recorder struct {
 type cell struct {
 	latency, service distribution
 	failures         failures
-	// further counts the attempts of the recorded transactions before their last attempts.
+	// further counts the finished attempts that latency does not count.
 	further         int64
 	furtherFailures failures
 }
 
-// failures counts the reasons why transactions or attempts were not committed.
+// failures counts transactions or attempts that did not commit, by reason and by cause.
 type failures struct {
 	reasons map[string]int64
 	causes  [txn.NumCauses]int64
@@ -46,6 +46,8 @@ func (f *failures) count(o *txn.Outcome) {
 		f.reasons = map[string]int64{}
 	}
 	reason := o.Reason
+	// The number of reasons is bounded because an engine may put details into them. Mistakes are always kept, because
+	// they make the run Invalid.
 	if _, known := f.reasons[reason]; !known && len(f.reasons) >= maxReasons && !result.Mistake(reason) {
 		reason = otherReason
 	}
@@ -53,7 +55,7 @@ func (f *failures) count(o *txn.Outcome) {
 	f.causes[o.Cause]++
 }
 
-// export returns the failures as a report has them.
+// export returns the failures in the form of a report.
 func (f *failures) export() (r result.Failures) {
 	r.Reasons = f.reasons
 	for cause, n := range f.causes {
@@ -65,8 +67,8 @@ func (f *failures) export() (r result.Failures) {
 }
 
 type distribution struct {
-	count, sum, max int64 // microseconds
-	clipped         int64 // of count: too long for a histogram
+	count, sum, max int64 // in microseconds
+	clipped         int64 // part of count that exceeds the range of a histogram
 	histogram       *hdrhistogram.Histogram
 }
 
@@ -81,7 +83,7 @@ func (d *distribution) record(us int64) {
 		d.clipped++
 		return
 	}
-	// Cannot fail: the value is in range.
+	// it cannot fail: the value is in range
 	_ = d.histogram.RecordValue(us)
 }
 
@@ -92,12 +94,14 @@ func (d *distribution) export() result.Distribution {
 	}
 }
 
-// maxReasons bounds the separate reasons of one type, class and outcome, apart from those that make a run Invalid.
+// maxReasons is the maximum number of separate reasons per type, class and outcome, not counting reasons that make a
+// run Invalid.
 const maxReasons = 32
 
 const otherReason = "other"
 
-// newRecorder makes a recorder of transactions with at most the given number of attempts; 0 means that none is retried.
+// newRecorder returns a recorder for transactions with at most the given number of attempts; 0 means that they are not
+// retried.
 func newRecorder(region string, types []string, service, fine bool, attempts, repetition int, from time.Duration) *recorder {
 	r := &recorder{
 		region: region, types: types, service: service, fine: fine, from: from,
@@ -111,7 +115,7 @@ func newRecorder(region string, types []string, service, fine bool, attempts, re
 	return r
 }
 
-// classified counts a transaction that is due in the window, when its class is known.
+// classified counts a transaction that was due in the window once its class is known.
 func (r *recorder) classified(class txn.Class) {
 	w := &r.window
 	w.Classified++
@@ -123,17 +127,17 @@ func (r *recorder) classified(class txn.Class) {
 	}
 }
 
-// unfinishedStatus replaces the txn.Status of transactions that were due in the window and are in flight when it
-// closes. carriedOverStatus replaces it for transactions that were due before the window and still are in flight.
+// unfinishedStatus stands for transactions that were due in the window and in flight when it closed. carriedOverStatus
+// stands for transactions that were due before the window and still in flight when it closed.
 const (
 	unfinishedStatus  = txn.Unknown + 1
 	carriedOverStatus = txn.Unknown + 2
 )
 
-// numOutcomes is the number of outcomes of a transaction that was sent, with those two.
+// numOutcomes is the number of outcomes of a sent transaction, including these two.
 const numOutcomes = int(carriedOverStatus)
 
-// outcomeName returns the name of an outcome in a report.
+// outcomeName returns the name of an outcome in reports.
 func outcomeName(status txn.Status) string {
 	switch status {
 	case unfinishedStatus:
@@ -144,7 +148,7 @@ func outcomeName(status txn.Status) string {
 	return status.String()
 }
 
-// cell returns the cell of a type, class and outcome.
+// cell returns the cell of a type, class and outcome, and allocates it if necessary.
 func (r *recorder) cell(typ uint8, class txn.Class, status txn.Status) *cell {
 	i := (int(typ)*int(txn.NumClasses)+int(class))*numOutcomes + int(status) - 1
 	c := r.cells[i]
@@ -155,7 +159,7 @@ func (r *recorder) cell(typ uint8, class txn.Class, status txn.Status) *cell {
 	return c
 }
 
-// ended counts a transaction that was due in the window and ended in it, at now.
+// ended counts a transaction that was due in the window and finished in it at now.
 func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, service, now time.Duration) {
 	c := r.cell(typ, class, o.Status)
 	us := result.Microseconds(latency)
@@ -172,7 +176,7 @@ func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, se
 	}
 }
 
-// underway counts a transaction that is under way when the window closes, by the time that it has waited so far.
+// underway counts a transaction that is in flight when the window closes, with its waiting time so far.
 func (r *recorder) underway(typ uint8, class txn.Class, status txn.Status, latency, service time.Duration) {
 	c := r.cell(typ, class, status)
 	c.latency.record(result.Microseconds(latency))
@@ -186,16 +190,16 @@ func (r *recorder) underway(typ uint8, class txn.Class, status txn.Status, laten
 	r.window.Unfinished++
 }
 
-// committedAfter counts a transaction that was due in the window and ended in it by the attempts before its last. The
-// recorder is of transactions that may have several.
+// committedAfter counts a committed transaction of the window by its number of attempts; before is the number of
+// attempts before the last. Retries must be enabled.
 func (r *recorder) committedAfter(o *txn.Outcome, before uint8) {
 	if o.Status == txn.Committed {
 		r.window.CommittedAfter[before]++
 	}
 }
 
-// carriedIn counts a transaction that was due before the window and ended in it: its last attempt, and itself if it
-// committed.
+// carriedIn counts a transaction that was due before the window and finished in it: its last attempt, and the
+// transaction itself if it committed.
 func (r *recorder) carriedIn(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
 	r.attempted(typ, class, o, now)
 	if o.Status == txn.Committed {
@@ -204,13 +208,13 @@ func (r *recorder) carriedIn(typ uint8, class txn.Class, o *txn.Outcome, now tim
 	}
 }
 
-// retried counts an attempt that ended with o and is followed by another, now.
+// retried counts an attempt that finished with o and is now followed by another attempt.
 func (r *recorder) retried(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
 	r.window.Retried++
 	r.attempted(typ, class, o, now)
 }
 
-// attempted counts an attempt of the recorded transactions that is not their last.
+// attempted counts a finished attempt that ended does not count.
 func (r *recorder) attempted(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
 	c := r.cell(typ, class, o.Status)
 	c.further++
@@ -221,7 +225,7 @@ func (r *recorder) attempted(typ uint8, class txn.Class, o *txn.Outcome, now tim
 	r.current.Attempts++
 }
 
-// count counts a transaction that ended at now in the timeline.
+// count counts in the timeline a transaction that finished at now.
 func (r *recorder) count(status txn.Status, now time.Duration) {
 	r.advance(now)
 	s := &r.current
@@ -249,7 +253,7 @@ func (r *recorder) count(status txn.Status, now time.Duration) {
 	}
 }
 
-// advance closes the current second when now is in a later second.
+// advance closes the current second if now is in a later second.
 func (r *recorder) advance(now time.Duration) {
 	if s := int((now - r.from) / time.Second); s != r.current.Second {
 		r.closeSecond(s)
@@ -257,6 +261,7 @@ func (r *recorder) advance(now time.Duration) {
 }
 
 func (r *recorder) closeSecond(next int) {
+	// Seconds without any attempt are omitted from the report.
 	if r.current.Attempts > 0 {
 		r.current.Latency = r.latency.AppendTo(nil)
 		r.timeline = append(r.timeline, r.current)
@@ -265,8 +270,8 @@ func (r *recorder) closeSecond(next int) {
 	r.current = result.Second{Region: r.region, Repetition: r.window.Repetition, Second: next}
 }
 
-// seal closes the window and appends the counts to report. If the load changes, it includes the offered load of each
-// second.
+// seal closes the window and appends its counts to report. offered is the offered load of each second if the load has a
+// curve.
 func (r *recorder) seal(report *result.Report, offered []int64) {
 	r.closeSecond(0)
 	r.offer(offered)
@@ -285,7 +290,7 @@ func (r *recorder) seal(report *result.Report, offered []int64) {
 			Attempts: result.SeriesAttempts{Count: c.further},
 			Latency:  c.latency.export(),
 		}
-		if s.Outcome != result.Unfinished && s.Outcome != result.CarriedOver { // whose last attempts have not ended
+		if s.Outcome != result.Unfinished && s.Outcome != result.CarriedOver { // their last attempts have not finished
 			s.Attempts.Count += c.latency.count
 		}
 		s.Attempts.Add(s.Failures)
@@ -300,7 +305,7 @@ func (r *recorder) seal(report *result.Report, offered []int64) {
 	report.Timeline = append(report.Timeline, r.timeline...)
 }
 
-// offer adds the load of each second to the timeline.
+// offer adds the offered load of each second to the timeline.
 func (r *recorder) offer(offered []int64) {
 	at := map[int]int{}
 	for i, s := range r.timeline {
@@ -308,6 +313,7 @@ func (r *recorder) offer(offered []int64) {
 	}
 	for second, n := range offered {
 		i, ok := at[second]
+		// A second in which nothing finished still had a load.
 		if !ok {
 			i = len(r.timeline)
 			r.timeline = append(r.timeline, result.Second{Region: r.region, Repetition: r.window.Repetition, Second: second})

@@ -10,17 +10,17 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// maxAttempts is the most that spec.load.retry.attempts can be.
+// maxAttempts is the maximum of spec.load.retry.attempts.
 const maxAttempts = 100
 
-// retry says which attempts are followed by another, and when. The zero value is none.
+// retry configures which attempts are followed by another attempt, and when. The zero value means none.
 type retry struct {
-	attempts uint8 // of a transaction, at most
+	attempts uint8 // maximum number of attempts of a transaction
 	causes   [txn.NumCauses]bool
 	backoff  backoff
 }
 
-// newRetry reads spec.load.retry; nil is none. Errors name the manifest's field.
+// newRetry converts spec.load.retry; nil means no retries. Errors name the field of the manifest.
 func newRetry(spec *v1alpha1.Retry) (r retry, err error) {
 	const field = "spec.load.retry."
 	if spec == nil {
@@ -53,24 +53,25 @@ func newRetry(spec *v1alpha1.Retry) (r retry, err error) {
 	return r, nil
 }
 
-// covers reports whether an attempt with outcome o may be retried. It must have left no trace, whatever its cause: an
-// attempt with an unknown outcome may have committed, and would then take effect twice.
+// covers reports whether an attempt with outcome o may be retried. Whatever its cause, it must have left no trace: an
+// attempt with an unknown outcome may have committed, and a retry would take effect twice.
 func (r *retry) covers(o *txn.Outcome) bool {
 	return (o.Status == txn.Aborted || o.Status == txn.Refused) && r.causes[o.Cause]
 }
 
-// backoff is a pause that doubles.
+// backoff is an exponential backoff: pauses double from first up to most.
 type backoff struct {
-	first, most   time.Duration // before jitter
+	first, most   time.Duration // both before jitter
 	jitterPercent int64
 }
 
-// refusalBackoff is the pause of a client whose transaction was refused. It keeps the clients of an unavailable
-// database from retrying together or often.
+// refusalBackoff is the backoff of a client whose transactions are refused. It keeps the clients of an unavailable
+// database from retrying frequently or at the same time.
 var refusalBackoff = backoff{10 * time.Millisecond, time.Second, 50}
 
-// pause draws the next pause after n consecutive pauses.
+// pause returns the next pause after n consecutive pauses.
 func (b *backoff) pause(n uint8, rng *rand.Rand) time.Duration {
+	// The product is bounded as a floating-point number, because it may exceed 64 bits.
 	d := time.Duration(math.Min(math.Ldexp(float64(b.first), int(n)), float64(b.most)))
 	jitter := d / 100 * time.Duration(b.jitterPercent)
 	if jitter == 0 {

@@ -25,22 +25,22 @@ var (
 	lost       = txn.Outcome{Status: txn.Unknown, Cause: txn.CauseNode, Reason: "connection-lost"}
 )
 
-// answer is the answer of a scripted database to an attempt, and its delay.
+// answer is the answer of a scripted database to an attempt, with its delay.
 type answer struct {
 	o     txn.Outcome
 	after time.Duration
 }
 
-// scripted is a workload whose requests take keying and think times, and whose footprints may be hints. It records
-// their outcomes.
+// scripted is a workload whose requests have keying and think times, and whose footprints may be hints. It records the
+// outcomes.
 type scripted struct {
 	plain
 	keying, think time.Duration
-	hasty         int // the number of first requests without keying and thinking
+	hasty         int // number of first requests without keying and think times
 	inexact       bool
 	class         txn.Class
 
-	made       []int // clients whose transactions were made
+	made       []int // client of each generated transaction
 	done, late []txn.Outcome
 }
 
@@ -59,7 +59,7 @@ func (s *scripted) Late(o txn.Outcome)        { s.late = append(s.late, o) }
 func (s *scripted) Ledger() workload.Ledger   { return workload.Ledger{} }
 func (*scripted) Realised() []workload.Count  { return nil }
 
-// submitted is an attempt as the database sees it.
+// submitted is an attempt as received by the database.
 type submitted struct {
 	at      time.Duration
 	id      txn.ID
@@ -69,13 +69,13 @@ type submitted struct {
 	keys    int
 }
 
-// play runs a machine with one client. Its first transaction starts at 0, and its attempts receive the answers of the
-// script; later attempts receive none. It returns the transactions that the database saw.
+// play runs a machine with one client. Its first transaction starts at 0. Its attempts get the answers of the script;
+// later attempts get none. It returns the attempts that the database received.
 func play(t *testing.T, s *scripted, script []answer, change func(*Config)) ([]submitted, *Machine, *result.Report) {
 	t.Helper()
 	m := machine(t, func(c *Config) {
 		c.Workload, c.Region = s, 3
-		// The window is all of it.
+		// The window covers the whole run.
 		c.Schedule = Schedule{Duration: 10 * time.Second, Repetitions: 1, Timeout: time.Second}
 		c.Retry = &v1alpha1.Retry{
 			Attempts: 3, Backoff: v1alpha1.DurationOf(100 * time.Millisecond), MaxBackoff: v1alpha1.DurationOf(150 * time.Millisecond),
@@ -96,7 +96,7 @@ func play(t *testing.T, s *scripted, script []answer, change func(*Config)) ([]s
 	return saw, m, w.run(t, m)
 }
 
-// summary returns the counts of the transactions and attempts of a run.
+// summary returns the counts of transactions and attempts in a run's document.
 func summary(t *testing.T, r *result.Report) (all result.Counts, attempts result.Attempts, w result.Window) {
 	t.Helper()
 	one := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{{{}}}}
@@ -116,15 +116,15 @@ func TestRetry(t *testing.T) {
 		change func(*Config)
 		// sent lists the times at which the attempts of the first transaction are sent.
 		sent []time.Duration
-		// ends is the outcome of the first transaction, with its time.
+		// ends is the outcome of the first transaction, and after its time.
 		ends  txn.Outcome
 		after time.Duration
-		// late are outcomes that come after the client has given up.
+		// late is the number of outcomes that arrive after the client has given up.
 		late int
 	}{
 		"commits at once":       {[]answer{{committed, 5 * ms}}, nil, []time.Duration{0}, committed, 5 * ms, 0},
 		"conflict, then commit": {[]answer{{conflict, 5 * ms}, {committed, 5 * ms}}, nil, []time.Duration{0, 105 * ms}, committed, 110 * ms, 0},
-		// The second pause is 150 ms instead of 200: maxBackoff.
+		// The second pause is 150 ms (maxBackoff) instead of 200 ms.
 		"conflict until the attempts are used up": {[]answer{{conflict, 5 * ms}, {conflict, 5 * ms}, {conflict, 5 * ms}}, nil,
 			[]time.Duration{0, 105 * ms, 260 * ms}, conflict, 265 * ms, 0},
 		"one attempt":   {[]answer{{conflict, 5 * ms}}, func(c *Config) { c.Retry.Attempts = 1 }, []time.Duration{0}, conflict, 5 * ms, 0},
@@ -138,16 +138,16 @@ func TestRetry(t *testing.T) {
 		"aborted by the procedure": {[]answer{{procedural, 5 * ms}}, nil, []time.Duration{0}, procedural, 5 * ms, 0},
 		"aborted by the procedure the second time": {[]answer{{conflict, 5 * ms}, {procedural, 5 * ms}}, nil,
 			[]time.Duration{0, 105 * ms}, procedural, 110 * ms, 0},
-		// It may have been committed, whatever the manifest says.
+		// The transaction may have committed, whatever the manifest allows.
 		"unknown for a lost node": {[]answer{{lost, 5 * ms}}, nil, []time.Duration{0}, lost, 5 * ms, 0},
 		"unknown the second time": {[]answer{{conflict, 5 * ms}, {lost, 5 * ms}}, nil, []time.Duration{0, 105 * ms}, lost, 110 * ms, 0},
-		// 900 ms and a pause of 100 ms are the whole second.
+		// 900 ms and a pause of 100 ms use up the timeout of 1 s.
 		"no time for another attempt": {[]answer{{conflict, 900 * ms}}, nil, []time.Duration{0}, conflict, 900 * ms, 0},
 		"just time for another attempt": {[]answer{{conflict, 899 * ms}, {committed, 0}}, nil,
 			[]time.Duration{0, 999 * ms}, committed, 999 * ms, 0},
 		"no time for a third attempt": {[]answer{{conflict, 5 * ms}, {conflict, 745 * ms}}, nil,
 			[]time.Duration{0, 105 * ms}, conflict, 850 * ms, 0},
-		// The patience covers both attempts: it ends 1 s after the first was sent.
+		// The timeout covers both attempts: it ends 1 s after the first attempt was sent.
 		"patience ends in the second attempt": {[]answer{{conflict, 5 * ms}, {committed, 2 * time.Second}}, nil,
 			[]time.Duration{0, 105 * ms}, txn.Outcome{Status: txn.Unknown, Cause: txn.CauseClient, Reason: Timeout}, time.Second, 1},
 		"patience ends in the first attempt": {[]answer{{conflict, 2 * time.Second}}, nil,
@@ -156,7 +156,7 @@ func TestRetry(t *testing.T) {
 			func(c *Config) { c.Retry.Backoff = v1alpha1.Duration{} }, []time.Duration{0, 5 * ms, 10 * ms}, committed, 15 * ms, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The client thinks until the end of the test after its first transaction.
+			// After its first transaction, the client thinks until the end of the test.
 			s := &scripted{class: txn.MultiHomeSinglePartition, think: time.Hour}
 			saw, _, r := play(t, s, tc.script, tc.change)
 			if len(saw) != len(tc.sent) || len(s.done) != 1 {
@@ -170,7 +170,7 @@ func TestRetry(t *testing.T) {
 					t.Errorf("attempt %d has the id %v, want %v", i, x.id, m)
 				}
 			}
-			// The generator learns of the last attempt alone.
+			// The generator receives only the outcome of the last attempt.
 			want := tc.ends
 			want.ID = saw[len(saw)-1].id
 			if got := s.done[0]; got.ID != want.ID || got.Status != want.Status || got.Reason != want.Reason || got.Cause != want.Cause {
@@ -206,7 +206,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRetriesByCause: attempts are counted by what became of them, transactions by what became of the last.
+// TestRetriesByCause checks that attempts are counted by their own outcomes, and transactions by the outcome of their
+// last attempt.
 func TestRetriesByCause(t *testing.T) {
 	script := []answer{{conflict, ms}, {overloaded, ms}, {committed, ms}, {conflict, ms}, {procedural, ms}, {overloaded, ms}, {conflict, ms}, {conflict, ms}}
 	_, _, r := play(t, &scripted{}, script, func(c *Config) { c.Schedule.Timeout = 30 * time.Second })
@@ -228,14 +229,14 @@ func TestRetriesByCause(t *testing.T) {
 	}
 }
 
-// TestRetryAtTheEdges pins what counts in a window from 1 s to 2 s.
+// TestRetryAtTheEdges checks what counts in a window from 1 s to 2 s.
 func TestRetryAtTheEdges(t *testing.T) {
 	edges := func(c *Config) {
 		c.Schedule = Schedule{Warmup: time.Second, Duration: time.Second, Repetitions: 2, Timeout: 10 * time.Second}
 		c.Clients = 1
 	}
 	t.Run("carried in", func(t *testing.T) {
-		// Begins at 0, conflicts at 0.95 s, is sent again at 1.05 s and commits at 1.1 s.
+		// It starts at 0, conflicts at 0.95 s, is retried at 1.05 s and commits at 1.1 s.
 		s := &scripted{}
 		_, _, r := play(t, s, []answer{{conflict, 950 * ms}, {committed, 50 * ms}}, edges)
 		all, attempts, w := summary(t, r)
@@ -254,7 +255,7 @@ func TestRetryAtTheEdges(t *testing.T) {
 		}
 	})
 	t.Run("backing off when the window closes", func(t *testing.T) {
-		// Commits at 1 s; the next is due then, conflicts at 1.95 s and would be sent again at 2.05 s.
+		// The first commits at 1 s. The next is due then, conflicts at 1.95 s and would be retried at 2.05 s.
 		s := &scripted{}
 		saw, m, r := play(t, s, []answer{{committed, time.Second}, {conflict, 950 * ms}, {committed, ms}}, edges)
 		w := r.Windows[0]
@@ -280,13 +281,13 @@ func TestRetryAtTheEdges(t *testing.T) {
 	})
 }
 
-// TestRetryOpenLoop: the slot stays taken, and arrivals wait for it.
+// TestRetryOpenLoop checks that a client with a retried transaction stays busy, and that arrivals wait for it.
 func TestRetryOpenLoop(t *testing.T) {
 	s := &scripted{}
 	saw, _, r := play(t, s, []answer{{conflict, 10 * ms}, {committed, 10 * ms}, {committed, 10 * ms}, {committed, 10 * ms}}, func(c *Config) {
 		c.Arrival, c.RatePerSecond, c.Schedule.Duration = v1alpha1.ArrivalConstant, 20, 150*ms // due at 0, 50 and 100 ms
 	})
-	// The first transaction is sent again at 110 ms and finishes at 120; then the other transactions are sent.
+	// The first transaction is retried at 110 ms and finishes at 120 ms; then the others are sent.
 	var at []time.Duration
 	for _, x := range saw {
 		at = append(at, x.at)
@@ -295,7 +296,7 @@ func TestRetryOpenLoop(t *testing.T) {
 		t.Errorf("sent at %v, want %v", at, want)
 	}
 	d, _ := sum(r, txn.Committed)
-	// From when they were due: 120, 80 and 40 ms.
+	// Measured from the times at which they were due: 120, 80 and 40 ms.
 	if d.Count != 3 || d.SumMicroseconds != 240_000 || d.MaxMicroseconds != 120_000 {
 		t.Errorf("latencies %+v", d)
 	}
@@ -306,14 +307,15 @@ func TestRetryOpenLoop(t *testing.T) {
 	}
 }
 
-// TestRetryLateTimer: a driver that is late must not make an attempt after the patience, nor end the transaction twice.
+// TestRetryLateTimer checks that a late driver neither sends an attempt after the timeout nor ends the transaction
+// twice.
 func TestRetryLateTimer(t *testing.T) {
 	for name, tc := range map[string]struct {
-		clients int // the second begins at 50 ms
+		clients int // the second client starts at 50 ms
 		backoff time.Duration
 	}{
 		"its own timer is late":            {1, 850 * ms},
-		"its patience ends with another's": {2, 920 * ms}, // whose timer fires first
+		"its patience ends with another's": {2, 920 * ms}, // the timeout timer of the other client fires first
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scripted{}
@@ -325,7 +327,7 @@ func TestRetryLateTimer(t *testing.T) {
 			w := &world{answer: taking(-1), ids: map[txn.ID]bool{}}
 			m.Attach(w)
 			m.Start()
-			// until fires the timers that are due by then, each at its due time.
+			// until fires the timers that are due by now, each at its due time.
 			until := func(now time.Duration) {
 				w.now = now
 				for at, ok := w.events.Next(); ok && at <= now; at, ok = w.events.Next() {
@@ -360,7 +362,7 @@ func TestRetryLateTimer(t *testing.T) {
 	}
 }
 
-// TestRetryIDs: the client of every attempt is known by its id, however many clients there are.
+// TestRetryIDs checks that the client of every attempt follows from its ID, with any number of clients.
 func TestRetryIDs(t *testing.T) {
 	const clients = 7
 	s := &scripted{}
@@ -389,13 +391,13 @@ func TestRetryIDs(t *testing.T) {
 	if several < 1000 || len(s.done) != len(s.made) {
 		t.Errorf("%d of %d transactions had several attempts; %d ended", several, len(s.made), len(s.done))
 	}
-	// All attempts together, in the window and before it.
+	// All attempts, in the window and before it.
 	if n := r.Total.Committed + r.Total.Aborted + m.Progress().Retried; n != int64(w.count) {
 		t.Errorf("%d transactions ended and %d retries, but %d attempts were sent", r.Total.Committed+r.Total.Aborted, m.Progress().Retried, w.count)
 	}
 }
 
-// TestRetryIsDeterministic: the same seed draws the same pauses.
+// TestRetryIsDeterministic checks that the same seed draws the same pauses.
 func TestRetryIsDeterministic(t *testing.T) {
 	sent := func() []time.Duration {
 		m := machine(t, func(c *Config) {
@@ -473,7 +475,7 @@ func TestKeyingAndThinking(t *testing.T) {
 	for _, x := range saw {
 		at = append(at, x.at)
 	}
-	// 300 ms keying, 500 ms until the answer, 200 ms thinking.
+	// 300 ms keying, 500 ms until the answer, and 200 ms thinking.
 	for i, a := range at {
 		if want := 300*ms + time.Duration(i)*time.Second; a != want {
 			t.Errorf("transaction %d is sent at %v, want %v", i, a, want)
@@ -489,7 +491,8 @@ func TestKeyingAndThinking(t *testing.T) {
 	t.Run("when the window closes", func(t *testing.T) {
 		s := &scripted{keying: 300 * ms, think: 200 * ms}
 		saw, m, _ := play(t, s, answers, func(c *Config) {
-			c.Schedule.Duration, c.Schedule.Repetitions = 1100*ms, 2 // the second is being keyed in from 1 s to 1.3 s
+			// the second is being keyed in from 1 s to 1.3 s, when the window closes
+			c.Schedule.Duration, c.Schedule.Repetitions = 1100*ms, 2
 		})
 		o := s.done[1]
 		if o.Status != txn.Refused || o.Reason != ReasonNotSent || o.Cause != txn.CauseClient {
@@ -506,7 +509,7 @@ func TestKeyingAndThinking(t *testing.T) {
 	t.Run("beside the load's think time and with retries", func(t *testing.T) {
 		s := &scripted{keying: 300 * ms, think: 200 * ms}
 		saw, _, r := play(t, s, []answer{{conflict, 50 * ms}, {committed, 50 * ms}, {committed, 50 * ms}}, func(c *Config) { c.ThinkTime = ms })
-		// Keyed in once: sent again 100 ms after the first answer.
+		// It is keyed in only once: the retry is sent 100 ms after the first answer.
 		if d := saw[1].at - saw[0].at; d != 150*ms || saw[1].attempt != 1 {
 			t.Errorf("the second attempt %+v comes %v after the first", saw[1], d)
 		}
@@ -518,7 +521,7 @@ func TestKeyingAndThinking(t *testing.T) {
 		}
 	})
 	t.Run("some types take neither", func(t *testing.T) {
-		// The first client's transaction is in flight when the second client becomes the first to think.
+		// The first client's transaction is in flight when the second client is the first to get a think time.
 		s := &scripted{think: 700 * ms, hasty: 1}
 		saw, _, r := play(t, s, slices.Repeat([]answer{{committed, 400 * ms}}, 3), func(c *Config) {
 			c.Clients, c.Retry, c.Schedule.Duration = 2, nil, time.Second
@@ -539,19 +542,19 @@ func TestKeyingAndThinking(t *testing.T) {
 	})
 }
 
-// TestClassAfterTheFact checks that the class is the database's final report if the footprint was a hint.
+// TestClassAfterTheFact checks that the class that the database reported last counts if the footprint was a hint.
 func TestClassAfterTheFact(t *testing.T) {
 	of := func(o txn.Outcome, c txn.Class) txn.Outcome { o.Class = c; return o }
 	mh := txn.MultiHomeSinglePartition
 	script := []answer{
 		{of(committed, mh), 10 * ms},
 		{of(committed, txn.SingleHomeSinglePartition), 10 * ms},
-		{of(conflict, txn.MultiHomeMultiPartition), 10 * ms}, // and again
+		{of(conflict, txn.MultiHomeMultiPartition), 10 * ms}, // retried once more
 		{of(committed, mh), 10 * ms},
 		{of(procedural, mh), 10 * ms},
-		// The extent of these transactions is unknown: their hint counts, and the shares omit them.
+		// The classes of these transactions stay unknown: they count under the class of the hint, and the shares omit them.
 		{tooLarge, 10 * ms},
-		{of(committed, mh), 5 * time.Second}, // its client has given up
+		{of(committed, mh), 5 * time.Second}, // the client has given up
 	}
 	for name, tc := range map[string]struct {
 		inexact               bool
@@ -609,7 +612,7 @@ func TestMisclassified(t *testing.T) {
 				c.Trace = &Trace{Procedures: traced, Record: func(*history.Txn) {}}
 			})
 			m.EndTrace()
-			m.EndTrace() // counts nothing twice
+			m.EndTrace() // calling it again must count nothing twice
 			r := m.Report()
 			if r.Misclassified != tc.want || (r.MisclassifiedExample == "") != (tc.want == 0) {
 				t.Errorf("%d are misclassified, %q; want %d", r.Misclassified, r.MisclassifiedExample, tc.want)
@@ -618,7 +621,7 @@ func TestMisclassified(t *testing.T) {
 	}
 }
 
-// TestRetryHistory: each attempt is a transaction of the history, of the same client.
+// TestRetryHistory checks that each attempt is a separate transaction of the history, of the same client.
 func TestRetryHistory(t *testing.T) {
 	traced := txn.NewRegistry(history.TraceAll(&txn.Procedure{ID: 99, Name: "call", Declare: func(_ []byte, f *txn.Footprint) error {
 		f.Add(txn.IntKey(0, 0), txn.Write)

@@ -2,12 +2,12 @@ package load
 
 import "time"
 
-// drain is the pause after each repetition in which nothing is sent, so that its stragglers don't meet the next
-// warm-up.
+// drain is the pause after each repetition. Nothing is sent in it, so that late transactions of a repetition do not
+// affect the next warm-up.
 const drain = 2 * time.Second
 
-// Schedule is the plan of a run. All load generators count from the same instant, so they agree on it without talking:
-// for each repetition a warm-up, a measured window and a drain.
+// Schedule is the plan of a run. All load generators count from the same time, so they agree on it without
+// communication. Each repetition has a warm-up, a measured window and a drain.
 type Schedule struct {
 	// Start is the time at which the first warm-up starts, on the clock of the load generator's environment.
 	Start time.Duration
@@ -19,7 +19,7 @@ type Schedule struct {
 	Timeout time.Duration
 }
 
-// begin is the start of the warm-up of repetition rep (from 1).
+// begin returns the start of the warm-up of repetition rep, which counts from 1.
 func (s Schedule) begin(rep int) time.Duration {
 	return s.Start + time.Duration(rep-1)*(s.Warmup+s.Duration+drain)
 }
@@ -30,19 +30,19 @@ func (s Schedule) Window(rep int) (from, to time.Duration) {
 	return from, from + s.Duration
 }
 
-// LastWindow is the time at which the last window closes: nothing is sent from then on.
+// LastWindow returns the time at which the last window closes. Nothing is sent after it.
 func (s Schedule) LastWindow() time.Duration {
 	_, to := s.Window(s.Repetitions)
 	return to
 }
 
-// End is the latest instant at which every client has had its last answer or given up.
+// End returns the latest time at which every client has received its last answer or given up on it.
 func (s Schedule) End() time.Duration { return s.LastWindow() + s.Timeout }
 
 // Stage is the current activity of a load generator.
 type Stage int32
 
-// The stages. Warm-up, measuring and drain repeat.
+// The stages. Warmup, Measure and Drain repeat.
 const (
 	Waiting Stage = iota
 	Warmup
@@ -51,7 +51,7 @@ const (
 	Done
 )
 
-// String names the stage in lower case.
+// String returns the name of the stage in lower case.
 func (s Stage) String() string {
 	return [...]string{"waiting", "warmup", "measure", "drain", "done"}[s]
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// advance makes the changes of stage that are due at now. Everything that happens goes through it first, so that a
-// late timer cannot put a transaction on the wrong side of a window.
+// advance makes the changes of stage that are due at now. Every event calls it first, so that a late timer cannot put a
+// transaction on the wrong side of a window.
 func (m *Machine) advance(now time.Duration) {
 	if now >= m.change && m.stage != Done {
 		m.nextStages(now)
@@ -20,7 +20,7 @@ func (m *Machine) nextStages(now time.Duration) {
 	for now >= m.change && m.stage != Done {
 		m.nextStage(now)
 	}
-	// Sent only now, since with no warm-up the window is open already.
+	// Transactions are sent only now: without a warm-up, the window is already open.
 	if m.begun != m.repetition {
 		m.begun = m.repetition
 		m.beginRepetition(now)
@@ -28,6 +28,7 @@ func (m *Machine) nextStages(now time.Duration) {
 }
 
 func (m *Machine) nextStage(now time.Duration) {
+	// A stage that has passed completely, because timers were late, still makes its changes, one after another.
 	s := m.cfg.Schedule
 	switch m.stage {
 	case Waiting, Drain:
@@ -47,10 +48,11 @@ func (m *Machine) nextStage(now time.Duration) {
 		}
 	case Warmup:
 		m.opened(now)
-		// What arrived before the window still belongs to the warm-up, even if the timer is late.
+		// Arrivals before the window belong to the warm-up, even if the timer is late.
 		m.arrive(min(now, m.from-1))
 		m.stage, m.change = Measure, m.to
 		m.recorder = newRecorder(m.cfg.RegionName, m.report.Types, m.open(), m.cfg.Fine, int(m.retry.attempts), m.repetition, m.from)
+		// A queue from the warm-up would charge the window with waiting times from before it opened.
 		m.recorder.window.Discarded = int64(m.queue.len())
 		m.queue.clear()
 		if m.cfg.Curve != nil {
@@ -64,7 +66,7 @@ func (m *Machine) nextStage(now time.Duration) {
 		m.closeWindow(now)
 		m.stage, m.change = Drain, m.to+drain
 		if m.repetition == s.Repetitions {
-			m.change = m.to // no later event needs a pause
+			m.change = m.to // nothing follows, so no pause is needed
 		}
 		m.withdraw(now)
 		m.wake(now)
@@ -74,7 +76,7 @@ func (m *Machine) nextStage(now time.Duration) {
 }
 
 // closeWindow closes the window at now, or at its end if now is later, and reports it. Transactions in flight or in the
-// queue are reported with their waiting times: nothing else shows a stall that lasts until the window closes.
+// queue are reported with their waiting times, because nothing else shows a stall that lasts until the window closes.
 func (m *Machine) closeWindow(now time.Duration) {
 	m.tally(now)
 	at, w := min(now, m.to), &m.recorder.window
@@ -85,11 +87,12 @@ func (m *Machine) closeWindow(now time.Duration) {
 	}
 	for i := m.oldest; i != none; i = m.clients[i].next {
 		c, status := &m.clients[i], unfinishedStatus
-		if c.due < m.from { // nothing else shows a transaction that takes longer than the window
+		if c.due < m.from { // it has taken longer than the window, which nothing else shows
 			status = carriedOverStatus
 		}
 		m.recorder.underway(c.typ, txn.Class(c.traits&classBits), status, at-c.due, at-c.sent)
-		if c.state == backingOff { // the attempt has ended; the next one would count it, after the window
+		// its last attempt has finished, and the next attempt, which would count it, is after the window
+		if c.state == backingOff {
 			last := m.held[i].last
 			m.recorder.attempted(c.typ, c.traits.classAfter(last), last, at-1)
 		}
@@ -115,12 +118,12 @@ func (m *Machine) beginRepetition(now time.Duration) {
 	}
 }
 
-// maxRamp bounds the time over which a repetition's clients start.
+// maxRamp is the maximum time over which the clients of a repetition start.
 const maxRamp = time.Second
 
-// ramp starts the clients of a closed loop. Clients with think times start by thinking: think times have no memory, so
-// the load is in its steady state from the first instant. Other clients start one after another over the first half of
-// the warm-up, at most a second. If all started together, they would queue up in front of the database and stay in
+// ramp starts the clients of a closed loop. Clients with think times start by thinking: exponential think times are
+// memoryless, so the load is in its steady state immediately. Other clients start one after another over the first half
+// of the warm-up, but at most a second. If they all started together, they would queue up at the database and stay in
 // step.
 func (m *Machine) ramp(now time.Duration) {
 	if m.cfg.ThinkTime > 0 {
@@ -135,6 +138,7 @@ func (m *Machine) ramp(now time.Duration) {
 		started = 1 + int(float64(n-1)*float64(past)/float64(over))
 	}
 	for ; m.ramped < started; m.ramped++ {
+		// A client may still be busy with a transaction of the previous repetition.
 		if m.clients[m.ramped].state == idle {
 			m.begin(int32(m.ramped), now, now)
 		}
@@ -144,26 +148,29 @@ func (m *Machine) ramp(now time.Duration) {
 	}
 }
 
-// activeIn is the number of the machine's clients that take part in a slice of the curve.
+// activeIn returns the number of the machine's clients that are active in a slice of the curve.
 func (m *Machine) activeIn(slice int) int {
 	c := m.cfg.Curve
 	if c == nil {
 		return len(m.clients)
 	}
+	// The active clients of the region have the lowest numbers. Those with numbers Share, Share + Shares, ... are this
+	// machine's, hence the division rounded up.
 	n := c.clients(slice, m.cfg.ClientsPerRegion) - m.cfg.Share + m.cfg.Shares - 1
 	return min(max(0, n)/m.cfg.Shares, len(m.clients))
 }
 
-// awaitSlice asks for a timer at the next slice of the curve, in a closed loop.
+// awaitSlice sets a timer for the next slice of the curve, in a closed loop.
 func (m *Machine) awaitSlice(now time.Duration) {
 	if next := m.slice + 1; !m.open() && next < len(m.cfg.Curve.levels) {
 		m.env.After(max(0, m.from+m.cfg.Curve.start(next)-now), protocol.Timer{Kind: timerCurve, Arg: uint64(m.repetition)})
 	}
 }
 
-// follow moves to the slice of the curve that contains now. Clients that no longer take part finish their transaction
-// in flight. Clients that take part again start immediately, because a step has no ramp.
+// follow moves on to the slice of the curve that contains now. Clients that are no longer active finish their current
+// transaction. Clients that become active start immediately, because a step has no ramp.
 func (m *Machine) follow(now time.Duration) {
+	// The time until now belongs to the number of clients before the change.
 	m.tally(now)
 	for next := m.slice + 1; next < len(m.cfg.Curve.levels) && m.from+m.cfg.Curve.start(next) <= now; next++ {
 		m.slice = next
@@ -174,8 +181,8 @@ func (m *Machine) follow(now time.Duration) {
 	m.awaitSlice(now)
 }
 
-// activate starts the clients that take part, from number first on, unless they are busy. Clients with think times
-// start by thinking.
+// activate starts the active clients from number first on, unless they are busy. Clients with think times start by
+// thinking.
 func (m *Machine) activate(first int, now time.Duration) {
 	for i := first; i < m.active; i++ {
 		switch {
@@ -188,7 +195,7 @@ func (m *Machine) activate(first int, now time.Duration) {
 	}
 }
 
-// tally counts the time of the clients that take part in the open window until now.
+// tally counts the time of the active clients in the open window until now.
 func (m *Machine) tally(now time.Duration) {
 	if m.cfg.Curve == nil || m.open() || m.recorder == nil {
 		return

@@ -18,24 +18,24 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// WorkerConfig says which clients of a run a worker plays.
+// WorkerConfig configures the clients of a run that a worker plays.
 type WorkerConfig struct {
 	Workload workload.Workload
 	Topology *geo.Topology
 	Region   geo.Region
-	// Index of this worker among the Workers that share the region's clients and rate.
+	// Index is the number of this worker among the Workers that share the region's clients and rate.
 	Index, Workers int
 	// Load is the run's spec.load with its defaults filled in.
 	Load v1alpha1.Load
 	Seed uint64
-	// Start of the schedule on the machines' clock: 0 for Drive.
+	// Start is the start of the schedule on the clock of the machines: 0 for a Worker.
 	Start time.Duration
-	// Shards is the number of machines; 0 is one per core, GOMAXPROCS.
+	// Shards is the number of machines; 0 means one per core (GOMAXPROCS).
 	Shards int
-	// Shared means that other work runs in this process, so that its CPU time is not the worker's: the report then has no
-	// Driver figures.
+	// Shared is set if this process does other work as well, so that its CPU time is not the worker's. The report then
+	// has no Driver.
 	Shared bool
-	// Trace records a history; nil for none.
+	// Trace enables the recording of a history; nil for none.
 	Trace *Trace
 	// Fine splits the seconds of the timeline into tenths, for runs with faults.
 	Fine bool
@@ -43,7 +43,7 @@ type WorkerConfig struct {
 	Observer Observer
 }
 
-// Coordinators is whom the clients of a run's spec.load send their transactions to.
+// Coordinators returns the rule by which clients of this load choose the node for a transaction.
 func Coordinators(l *v1alpha1.Load) geo.Coordinators {
 	if l.Coordinator == v1alpha1.CoordinatorRoundRobin {
 		return geo.RoundRobin
@@ -59,13 +59,13 @@ func PlanOf(l v1alpha1.Load, start time.Duration) Schedule {
 	}
 }
 
-// The parts of a stream number: region, worker, shard.
+// Bits of a stream number, which consists of region, worker and shard.
 const (
 	shardBits  = 13
 	workerBits = 6
 )
 
-// Machines splits the clients and the rate of a worker among its shards. Simulators ask for one shard.
+// Machines splits the clients and the rate of a worker among its shards. Simulators use one shard.
 func Machines(c WorkerConfig) ([]*Machine, error) {
 	workers := max(1, c.Workers)
 	clients := part(int(c.Load.ClientsPerRegion), c.Index, workers)
@@ -77,7 +77,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 	if c.Index < 0 || c.Index >= workers || workers > 1<<workerBits {
 		return nil, fmt.Errorf("worker %d of %d: the index must be below the number, which is at most %d", c.Index, workers, 1<<workerBits)
 	}
-	// Regions whose clients use the rows of one home as their own share them out.
+	// Clients of several regions may use the rows of the same home; they are then numbered across these regions.
 	home, first, all := c.Topology.HomeOf(c.Region), 0, 0
 	for r := range c.Topology.Regions {
 		if c.Topology.HomeOf(geo.Region(r)) != home {
@@ -100,7 +100,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 			Clients: part(clients, s, shards),
 			Stream:  uint32(c.Region)<<(shardBits+workerBits) | uint32(c.Index)<<shardBits | uint32(s),
 			Seed:    c.Seed, Arrival: c.Load.Arrival, RatePerSecond: c.Load.RatePerSecond,
-			// The region's arrivals go to the workers by turns, and each worker's to its shards.
+			// The arrivals of the region go to the workers in turn, and the arrivals of each worker to its shards.
 			Share: s*workers + c.Index, Shares: shards * workers,
 			Curve: curve, ClientsPerRegion: int(c.Load.ClientsPerRegion),
 			ThinkTime: c.Load.ThinkTime.Duration, Retry: c.Load.Retry, Queue: max(1, DefaultQueue/(shards*workers)),
@@ -115,7 +115,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 	return machines, nil
 }
 
-// part is the i-th of n nearly equal parts of total.
+// part returns the size of the i-th of n nearly equal parts of total.
 func part(total, i, n int) int {
 	p := total / n
 	if i < total%n {
@@ -124,15 +124,14 @@ func part(total, i, n int) int {
 	return p
 }
 
-// Worker plays a region's clients in real time, with one event loop per shard. Call Connect, then Run, or Close if the
-// clients are not played.
+// Worker plays a region's clients in real time, with one event loop per shard. Call Connect, then either Run or Close.
 type Worker struct {
 	cfg      WorkerConfig
 	machines []*Machine
-	drivers  []*driver // by machine, from Connect on
+	drivers  []*driver // one per machine, after Connect
 }
 
-// NewWorker makes a worker. Errors name the manifest's field.
+// NewWorker returns a worker. Errors name the field of the manifest.
 func NewWorker(c WorkerConfig) (*Worker, error) {
 	machines, err := Machines(c)
 	if err != nil {
@@ -141,10 +140,10 @@ func NewWorker(c WorkerConfig) (*Worker, error) {
 	return &Worker{cfg: c, machines: machines}, nil
 }
 
-// Progress sums up all shards; it may be called from any goroutine.
+// Progress returns the totals of all shards. It may be called from any goroutine.
 func (w *Worker) Progress() Progress { return Total(w.machines) }
 
-// Total sums the progress of machines. Stage and Repetition are those of the slowest machine.
+// Total sums the progress of machines. Stage and Repetition are those of the machine that is furthest behind.
 func Total(machines []*Machine) Progress {
 	var t Progress
 	for i, m := range machines {
@@ -163,11 +162,11 @@ func Total(machines []*Machine) Progress {
 	return t
 }
 
-// Connect opens all connections of the worker's clients to their target. It takes as long as the database likes, so the
-// start of a run is chosen after it. When it fails, none is left open.
+// Connect opens all connections of the worker's clients to their target. This may take any time, so the start of a run
+// is chosen only afterwards. If it fails, no connection stays open.
 func (w *Worker) Connect(ctx context.Context, t target.Target) error {
 	drivers := make([]*driver, len(w.machines))
-	var opening errgroup.Group // whose context would end with it
+	var opening errgroup.Group // its own context would be cancelled at the end of Connect
 	for i, m := range w.machines {
 		opening.Go(func() error {
 			d, err := connect(ctx, m, t)
@@ -180,12 +179,12 @@ func (w *Worker) Connect(ctx context.Context, t target.Target) error {
 	err := opening.Wait()
 	w.drivers = slices.DeleteFunc(drivers, func(d *driver) bool { return d == nil })
 	if err != nil {
-		_ = w.Close() // closes the open sessions
+		_ = w.Close() // closes the sessions that were opened
 	}
 	return err
 }
 
-// Close ends the connections of clients that do not play after all.
+// Close closes the connections of clients that will not run.
 func (w *Worker) Close() error {
 	var err error
 	for _, d := range w.drivers {
@@ -195,10 +194,9 @@ func (w *Worker) Close() error {
 	return err
 }
 
-// Run plays the whole schedule, whose clock starts at epoch, with the clients that Connect has connected, and returns
-// the worker's report. When a shard fails, the others stop; the report then holds the measurements so far and names the
-// incident. When the caller cancels, the report holds the measurements until then. All connections are closed when it
-// returns.
+// Run plays the whole schedule with the connected clients and returns the worker's report. The schedule's clock starts
+// at epoch. If a shard fails, the others stop; the report then holds the measurements so far and an incident. If caller
+// is cancelled, the report holds the measurements until then. All connections are closed on return.
 func (w *Worker) Run(caller context.Context, epoch time.Time) (*result.Report, error) {
 	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
@@ -222,9 +220,11 @@ func (w *Worker) Run(caller context.Context, epoch time.Time) (*result.Report, e
 	if mergeErr != nil {
 		return nil, mergeErr
 	}
+	// The CPU time is that of the whole process, so only one shard may report it.
 	if !w.cfg.Shared {
 		report.Workers[0].Driver = driver
 	}
+	// A cancellation by the caller is no failure of the worker.
 	if err != nil && !errors.Is(caller.Err(), context.Canceled) {
 		report.Incidents = append(report.Incidents, result.Incident{Reason: result.Reason{Reason: result.ReasonWorkerLost,
 			Message: fmt.Sprintf("a worker in %s stopped early: %v", w.cfg.Topology.Regions[w.cfg.Region], err)}})
@@ -232,7 +232,7 @@ func (w *Worker) Run(caller context.Context, epoch time.Time) (*result.Report, e
 	return report, err
 }
 
-// ReportOf merges the reports of machines of one run.
+// ReportOf merges the reports of the machines of a run.
 func ReportOf(machines []*Machine) (*result.Report, error) {
 	var reports []*result.Report
 	for _, m := range machines {

@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+
+	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// Options of a sidecar.
+// Options of a sidecar, as on Linux.
 type Options struct {
 	ConfigPath, Pod string
+	Credentials     identity.Folder
 	Log             *slog.Logger
 }
 

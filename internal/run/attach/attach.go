@@ -1,6 +1,6 @@
-// Package attach runs BenchmarkRuns on existing databases. These are databases that a GeoDatabase names by
-// spec.external and, by Program, any database with a custom target. Program has the flags, outputs and exit codes of
-// geobench run, as far as they apply.
+// Package attach runs BenchmarkRuns on existing databases: databases that a GeoDatabase describes with spec.external
+// and, with Program, any database that has a custom target. Program has the flags, outputs and exit codes of geobench
+// run, as far as they apply.
 package attach
 
 import (
@@ -30,39 +30,41 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// Program runs manifests on one database.
+// Program runs manifests on a single database.
 type Program struct {
-	// Engine is the database's name in messages and results.
+	// Engine is the name of the database in messages and results.
 	Engine string
-	// Promises is the isolation level that the database promises of histories; spec.verify Isolation checks it.
+	// Promises is the isolation level that the database promises. spec.verify Isolation checks it.
 	Promises isolation.Level
-	// Topology has the regions of the clients and the number of partitions of rows, which classify transactions. Its links
-	// are omitted, because they are real.
+	// Topology has the regions of the clients, and the number of partitions, which classifies transactions. Its links are
+	// omitted, because the links are real.
 	Topology geo.Topology
-	// Open opens the database for a run. The program calls closeDatabase, unless it is nil, when the run is over, and all
-	// its clients are gone.
+	// Open opens the database for a run. After the run, once all clients are closed, the program calls closeDatabase
+	// unless it is nil.
 	Open func(ctx context.Context, p *plan.Plan) (db target.Database, closeDatabase func() error, err error)
-	// Flags, if set, adds flags of the target, for example for the address of the database. They are parsed before Open is
-	// called. --filename, --output, --quiet, --save and their short forms are reserved: defining one again panics.
+	// Flags, if set, defines flags of the target, for example for the address of the database. They are parsed before
+	// Open is called. --filename, --output, --quiet, --save and their short forms are reserved; defining one of them
+	// panics.
 	Flags func(*pflag.FlagSet)
 }
 
-// Main runs the program with the arguments of the process, and ends it with an exit code of package exit. A first
-// interrupt ends what runs in good order.
+// Main runs the program with the arguments of the process, and exits with an exit code of package exit. The first
+// interrupt stops the current run in an orderly way.
 func (p *Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Restore the default handling after the first signal, so that a second interrupt kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(p.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// flags of the program.
+// flags are the command-line flags of the program.
 type flags struct {
 	files        []string
 	format, save string
 	quiet        bool
 }
 
-// Run runs the program with these arguments, and returns its exit code. It reports every error of a manifest before the
+// Run runs the program with these arguments and returns its exit code. It reports every error in a manifest before the
 // first run starts.
 func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var f flags
@@ -102,6 +104,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 			fmt.Fprintf(stderr, "%s: %v\n", p.Engine, err)
 		} else if err != nil {
 			code = fail(exit.Broken, fmt.Errorf("BenchmarkRun %s: %w", run.Run.Name, err))
+			// A canceled run returns an error as well, but it is not a failure of the program.
 			if ctx.Err() != nil {
 				code = exit.Interrupted
 			}
@@ -118,6 +121,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 			break
 		}
 	}
+	// Print the documents even after an error: earlier runs, and the windows of an interrupted run, are valid results.
 	if len(docs) > 0 {
 		if err := result.Print(stdout, docs, f.format); err != nil {
 			return fail(exit.Broken, err)

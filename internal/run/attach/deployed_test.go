@@ -30,15 +30,15 @@ import (
 	"github.com/geobench/geobench/internal/run/attach"
 )
 
-// another turns the description from deployed into a database of another kind, with these endpoints in its regions.
+// another changes the description d into a database of another engine, with these endpoints in its regions.
 func another(d *deploy.Database, engine, database string, east, west string) *deploy.Database {
 	d.Engine, d.Client.Database = engine, database
 	d.Client.Endpoints[0].Address, d.Client.Endpoints[1].Address = east, west
 	return d
 }
 
-// deployed returns the description of a database of pods for workers and its steward: both regions connect to the
-// primary in the first.
+// deployed returns the description of a database of pods, for its workers and steward. Both regions connect to the
+// primary in the first region.
 func deployed(address string) *deploy.Database {
 	return &deploy.Database{
 		Name: "pg", Engine: "postgres", Parameters: map[string]string{"tls": "disable", "connections": "5"},
@@ -48,8 +48,8 @@ func deployed(address string) *deploy.Database {
 	}
 }
 
-// A steward loads the data, four workers of two regions share its run, and the steward's audit agrees with their
-// reports. The databases are PostgreSQL, MariaDB, and etcd with a separate member in each region.
+// A steward loads the data, four workers in two regions share the run, and the steward's audit agrees with their
+// reports. The databases are PostgreSQL, MariaDB, and etcd with a member in each region.
 func TestStewardAndWorkers(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		s := postgrestest.Start(t)
@@ -63,12 +63,12 @@ func TestStewardAndWorkers(t *testing.T) {
 	})
 	t.Run("etcd", func(t *testing.T) {
 		m := etcdtest.Start(t, 3)
-		// It does not authenticate clients.
+		// This etcd does not authenticate clients.
 		stewardAndWorkers(t, another(deployed(""), "etcd", "", m[0].Address, m[1].Address), login(t, "anybody", "any-password"))
 	})
 }
 
-// login makes a folder with the keys of a Secret.
+// login creates a folder with the keys of a Secret.
 func login(t *testing.T, user, password string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -80,7 +80,7 @@ func login(t *testing.T, user, password string) string {
 	return folder
 }
 
-// application names the sessions of these tests to the servers.
+// application is the name of these tests' sessions at the servers.
 const application = "geobench-test"
 
 func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
@@ -170,7 +170,8 @@ func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
 	}
 }
 
-// A steward names the wrong field, its value and the correction, never the password, and leaves no objects.
+// A steward's error names the wrong field, its value and a correction, but never the password. It leaves no objects in
+// the database.
 func TestStewardRefusesDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
 	nobody := postgrestest.FreeAddresses(t, 1)[0]
@@ -215,7 +216,7 @@ func TestStewardRefusesDatabases(t *testing.T) {
 	s.AwaitNoSessions(t, "geobench-bad")
 }
 
-// A name that resolves to the worker's pod is refused when the worker connects; it cannot be detected earlier.
+// A name that resolves to the worker's pod is rejected when the worker connects; it cannot be detected earlier.
 func TestNamesThatLeadBackAreRefused(t *testing.T) {
 	d := deployed("localhost:5432")
 	d.Client.Deployed = false

@@ -71,7 +71,7 @@ func (c connection) Begin(ctx context.Context, _ *txn.Transaction) (target.State
 
 func (connection) Close() error { return nil }
 
-// statement is the transaction that is next in turn.
+// statement is the currently running transaction.
 type statement struct {
 	s    *serial
 	view store.View
@@ -104,7 +104,7 @@ func (s *statement) Rollback(context.Context) error {
 	return nil
 }
 
-// program is the whole main function of a target, but for program.Main.
+// program is the main function of a target, except for the call of program.Main.
 var program = attach.Program{
 	Engine: "serial", Promises: isolation.StrictSerializable,
 	Topology: geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1},

@@ -29,24 +29,24 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// answered is a Database that checks that its sessions give one answer for each transaction.
+// answered is a Database that checks that its sessions give exactly one answer to each transaction.
 type answered struct {
 	target.Database
 	t    *testing.T
 	open sync.WaitGroup
-	// worked is called, again and again, once clients of all regions have had answers for some time.
+	// worked is called repeatedly once clients of all regions have received answers for some time.
 	worked func()
 
 	mu      sync.Mutex
 	waiting map[geo.Region]int       // transactions without an answer
-	first   map[geo.Region]time.Time // answers
+	first   map[geo.Region]time.Time // time of the first answer
 }
 
-// undisturbed is the time for which clients of each region get answers before the database is disturbed: longer than
-// their warmup.
+// undisturbed is the time during which clients of each region get answers before the database is disturbed. It is
+// longer than their warm-up.
 const undisturbed = 800 * time.Millisecond
 
-// answer notes an answer to a client of a region.
+// answer records an answer to a client of a region.
 func (a *answered) answer(region geo.Region) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,7 +75,8 @@ func (a *answered) count(region geo.Region, more int) {
 	a.waiting[region] += more
 }
 
-// losePatience waits until clients of every region start new transactions while their last transactions have no answer.
+// losePatience waits until clients of every region start new transactions although their previous transactions are
+// unanswered.
 func (a *answered) losePatience() {
 	await(a.t, "clients lose patience", func() bool {
 		a.mu.Lock()
@@ -113,7 +114,7 @@ type answeredSession struct {
 	target.Session
 	of    answeredTarget
 	mu    sync.Mutex
-	asked map[txn.ID]bool // without an answer
+	asked map[txn.ID]bool // unanswered transactions
 	all   int
 }
 
@@ -150,15 +151,15 @@ func (s *answeredSession) Close() error {
 	return err
 }
 
-// failed is the outcome of a run that was disturbed halfway.
+// failed is the outcome of a run with a disturbed database.
 type failed struct {
 	document *result.Document
 	// closing is the error of closing the database.
 	closing error
 }
 
-// nothingIsLeft notes how many goroutines and descriptors there are, and returns what waits until there are as many
-// again.
+// nothingIsLeft counts goroutines and descriptors, and returns a function that waits until their numbers return to
+// these values.
 func nothingIsLeft(t *testing.T) func() {
 	t.Helper()
 	descriptorsBefore, goroutinesBefore := descriptors(t), runtime.NumGoroutine()
@@ -169,12 +170,12 @@ func nothingIsLeft(t *testing.T) func() {
 	}
 }
 
-// failing plays a plan on a database at s, and calls fail after the undisturbed time of the clients; fail may wait
-// until they lose patience. The test fails unless every transaction has one answer and every session is closed. If runs
-// are in a row, goroutines and descriptors must also return to their initial numbers after mend.
+// failing plays a plan on a database at s, and calls fail after the clients' undisturbed time. fail may wait until they
+// lose patience. The test fails unless every transaction has exactly one answer and every session is closed. With
+// consecutive runs, goroutines and descriptors must also return to their initial numbers after mend.
 func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatience func()), mend func()) (f failed) {
 	t.Helper()
-	// Unanswered transactions are allowed: only other reasons may make these runs Failed.
+	// Allow unanswered transactions, so that only other reasons make these runs Failed.
 	all := intstr.FromInt32(1_000_000)
 	p.Run.Spec.Objectives = []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &all}}
 	if inARow(t) > 0 {
@@ -210,7 +211,7 @@ func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatie
 	return f
 }
 
-// mustBe fails unless a run has this verdict, for this reason if it is set, and clients received errors.
+// mustBe fails unless the run has this verdict, with this reason if it is not empty, and clients received errors.
 func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	t.Helper()
 	d := f.document
@@ -225,15 +226,15 @@ func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	}
 }
 
-// patience is the request timeout of the clients of these tests, and impatientClients their number in each region.
-// interrupted is the load of runs that are disturbed halfway.
+// patience is the request timeout of the clients in these tests, and impatientClients their number in each region.
+// interrupted is the load of runs with a disturbed database.
 const (
 	patience         = 300 * time.Millisecond
 	impatientClients = 8
 	interrupted      = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 500ms, duration: 4s}"
 )
 
-// failuresVariable names the environment variable with the number of consecutive runs of these tests; without it each
+// failuresVariable is the environment variable with the number of consecutive runs of these tests. Without it, each
 // failure is played once.
 const failuresVariable = "GEOBENCH_FAILURES"
 
@@ -251,7 +252,7 @@ func inARow(t *testing.T) int {
 	return n
 }
 
-// inTurn runs each of these once, or as many of them in turn as are asked for.
+// inTurn runs each name once or, if consecutive runs are requested, that number of times in rotation.
 func inTurn(t *testing.T, names []string, run func(t *testing.T, name string)) {
 	t.Helper()
 	for i := range max(len(names), inARow(t)) {
@@ -260,10 +261,10 @@ func inTurn(t *testing.T, names []string, run func(t *testing.T, name string)) {
 	}
 }
 
-// passing are the failures that are mended as soon as clients have lost patience.
+// passing are the failures that are repaired as soon as clients have lost patience.
 var passing = map[string]bool{"hangs for a while": true, "answers after the timeout": true}
 
-// someOf gives a fate to every twentieth message for which are returns true.
+// someOf applies fate to every twentieth message for which are returns true.
 func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte) postgrestest.Fate {
 	const every = 20
 	var n atomic.Int64
@@ -275,9 +276,9 @@ func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte
 	}
 }
 
-// The database fails halfway through a run. The databases fail at the same time, because the tests mostly wait, and all
-// resources of the runs are released. With consecutive runs they fail one after another, and the resources of each run
-// are released.
+// The database fails in the middle of a run. By default all databases fail concurrently, because the tests mostly wait,
+// and all resources are released at the end. With consecutive runs they fail one after another, and each run must
+// release its resources.
 func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 	left := nothingIsLeft(t)
 	t.Run("at once", func(t *testing.T) {
@@ -293,8 +294,8 @@ func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 	left()
 }
 
-// A PostgreSQL dies, hangs, is late, restarts or loses its connections halfway through a run. The run finishes and its
-// verdict has the reason, every transaction has its answer, and no connection or goroutine is left.
+// A PostgreSQL server dies, hangs, is slow, restarts or loses its connections in the middle of a run. The run finishes
+// with a verdict that states the reason, every transaction is answered, and no connection or goroutine remains.
 func postgresFails(t *testing.T) {
 	s := postgrestest.Start(t, "log_statement=none")
 	const commit, rollback = "geobench_commit", "geobench_rollback" // statements, which are prepared together
@@ -310,7 +311,7 @@ func postgresFails(t *testing.T) {
 		fail, mend func(*postgrestest.Proxy)
 		verdict    v1alpha1.Verdict
 		reason     string
-		// uncertain says that commits lost their answers before anybody lost patience.
+		// uncertain is set if commits lose their answers before clients lose patience.
 		uncertain bool
 	}{
 		"dies": {func(*postgrestest.Proxy) { s.Stop(t) }, func(*postgrestest.Proxy) { s.Restart(t) }, v1alpha1.VerdictInvalid, result.ReasonTargetFailed, false},
@@ -353,8 +354,8 @@ func postgresFails(t *testing.T) {
 	})
 }
 
-// at returns the location of a database that the clients of a plan's regions reach at these addresses, in order; the
-// last address is for all remaining regions.
+// at returns the location of a database that the clients of the plan's regions reach at these addresses, in order. The
+// last address is used for all remaining regions.
 func at(p *plan.Plan, s sqltarget.Server, addresses ...string) sqltarget.Server {
 	for i, r := range p.Topology.Regions {
 		s.Endpoints = append(s.Endpoints, sqltarget.Endpoint{Region: r, Address: addresses[min(i, len(addresses)-1)]})
@@ -362,7 +363,7 @@ func at(p *plan.Plan, s sqltarget.Server, addresses ...string) sqltarget.Server 
 	return s
 }
 
-// A MariaDB that fails halfway through a run is reported like a PostgreSQL.
+// A MariaDB server that fails in the middle of a run is reported like a PostgreSQL server.
 func mysqlFails(t *testing.T) {
 	s := mysqltest.Start(t)
 	failures := map[string]struct {
@@ -403,8 +404,8 @@ func mysqlFails(t *testing.T) {
 	})
 }
 
-// A node of Galera that loses its quorum accepts no more transactions, and the outcome of its last transactions is
-// unknown: the run is Invalid for that reason.
+// A Galera node that loses its quorum accepts no more transactions, and the outcome of its last transactions is
+// unknown. The run is Invalid for that reason.
 func galeraLosesItsQuorum(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
 	o := ownMySQL{servers: nodes[:1], isolation: "SnapshotIsolation", workload: "{smallbank: {customers: 500}}", load: "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 8s}", verify: "[Invariants, Isolation]"}
@@ -417,8 +418,8 @@ func galeraLosesItsQuorum(t *testing.T) {
 	f.mustBe(t, v1alpha1.VerdictInvalid, result.ReasonNotAudited)
 }
 
-// An etcd that loses its leader elects another, and the run continues. A run is Invalid if etcd loses its majority, or
-// the member of a region.
+// An etcd cluster that loses its leader elects another, and the run continues. A run is Invalid if the cluster loses
+// its majority, or the member of a region.
 func etcdFails(t *testing.T) {
 	failures := map[string]struct {
 		fail    func(members []*etcdtest.Member)

@@ -25,7 +25,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// Plan plans a run on a GeoDatabase with spec.external. Both have been checked.
+// Plan plans a run on a GeoDatabase with spec.external. The caller has checked both.
 func Plan(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) (*plan.Plan, error) {
 	engine, ok := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	if !ok {
@@ -34,8 +34,8 @@ func Plan(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) (*plan.Plan, err
 	return inprocess.PlanExternal(run, db, engine)
 }
 
-// Play runs a plan of Plan on its database. secrets is the folder of the Secrets' files, or empty. What cannot be known
-// before the database is asked, and is a mistake in the GeoDatabase, is check.Problems. Cancelled as inprocess.Run.
+// Play runs a plan of Plan on its database. secrets is the folder with the files of Secrets, or empty. Errors in the
+// GeoDatabase that only the server can detect are check.Problems. Cancellation works as in inprocess.Run.
 func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Report) (d *result.Document, err error) {
 	report(inprocess.Progress{Stage: "connecting to " + p.Engine.Name})
 	c := deploy.ClientOf(p.Database, &p.Topology)
@@ -48,7 +48,7 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Re
 		return nil, problems(p.Database.Name, err)
 	}
 	defer func() {
-		// If the database died meanwhile, the document already reports it.
+		// If the database failed meanwhile, the document already reports it.
 		if wrong := db.Close(); wrong != nil && (d == nil || d.Verdict != v1alpha1.VerdictInvalid) {
 			err = errors.Join(err, wrong)
 		}
@@ -57,7 +57,7 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Re
 	return d, workloadProblem(p, err)
 }
 
-// workloadProblem names the run with a workload that a database does not accept.
+// workloadProblem converts an error about a workload that the database does not accept into a problem of the run.
 func workloadProblem(p *plan.Plan, err error) error {
 	var field *target.FieldError
 	if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "spec.workload") {
@@ -66,8 +66,8 @@ func workloadProblem(p *plan.Plan, err error) error {
 	return check.Problems{{Object: "BenchmarkRun " + p.Run.Name, Field: field.Field, Value: field.Value, Message: field.Message}}
 }
 
-// Open opens the database of d.Client to load and to audit it, for a run with database sessions called session. folder
-// has the keys of its Secret as files. An error in the GeoDatabase is a *target.FieldError.
+// Open opens the database that d.Client describes, for loading and auditing in a run whose database sessions are named
+// session. folder has the keys of its Secret as files. An error in the GeoDatabase is a *target.FieldError.
 func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqltarget.Database, error) {
 	s, params, err := settings(ctx, d, folder)
 	if err != nil {
@@ -80,15 +80,16 @@ func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqlt
 	return db, nil
 }
 
-// Join returns the connection of a region's clients to a database that another process has opened with Open for the
-// same run. It also returns the round-trip time to the database. The clients belong to one of several workers that
-// share the connections of the region, counted from 0.
+// Join connects a region's clients to a database that another process has opened with Open for the same run. It also
+// returns the round-trip time to the database. The clients belong to worker index, counted from 0, of several workers
+// that share the region's connections.
 func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, time.Duration, error) {
 	s, params, err := settings(ctx, d, folder)
 	if err != nil {
 		return nil, 0, err
 	}
 	all := catalog.Connections(params)
+	// The difference of the rounded-down products distributes all connections, even if workers does not divide them.
 	clients, took, err := catalog.Targets{}.Join(ctx, d.Engine, &d.Topology, s, params, session, region, (index+1)*all/workers-index*all/workers)
 	return clients, took, fieldsOf(d.Client, err)
 }
@@ -111,8 +112,8 @@ func settings(ctx context.Context, d *deploy.Database, folder string) (s sqltarg
 	return s, params, fieldsOf(d.Client, readMounted(&s, folder, d.Client.Secret))
 }
 
-// leadAway refuses endpoints with names that resolve to the connecting machine, which only that machine can detect. A
-// name that does not resolve is left to the connection attempt.
+// leadAway returns an error for endpoints with names that resolve to the connecting machine itself, which only that
+// machine can detect. It ignores names that do not resolve; connecting to them will fail.
 func leadAway(ctx context.Context, s *sqltarget.Server) error {
 	for _, e := range s.Endpoints {
 		host, _, err := net.SplitHostPort(e.Address)
@@ -127,7 +128,7 @@ func leadAway(ctx context.Context, s *sqltarget.Server) error {
 	return nil
 }
 
-// fieldsOf converts the fields in an error from an external database's to a deployed database's.
+// fieldsOf rewrites the field in an error from the form for external databases to the form for deployed databases.
 func fieldsOf(c *deploy.Client, err error) error {
 	var wrong *target.FieldError
 	if !c.Deployed || !errors.As(err, &wrong) {
@@ -143,7 +144,7 @@ func fieldsOf(c *deploy.Client, err error) error {
 	return &target.FieldError{Field: field, Value: wrong.Value, Message: wrong.Message}
 }
 
-// server returns the location of a database.
+// server returns the endpoints of a database.
 func server(c *deploy.Client) sqltarget.Server {
 	s := sqltarget.Server{Database: c.Database}
 	for _, e := range c.Endpoints {
@@ -152,7 +153,7 @@ func server(c *deploy.Client) sqltarget.Server {
 	return s
 }
 
-// problems names the GeoDatabase that has a field wrong.
+// problems converts a *target.FieldError into a problem of the GeoDatabase. Other errors stay unchanged.
 func problems(database string, err error) error {
 	var field *target.FieldError
 	if !errors.As(err, &field) {
@@ -163,8 +164,8 @@ func problems(database string, err error) error {
 
 const secretField = sqltarget.SecretField + ".name"
 
-// readSecret reads the keys of a Secret from files, in the layout of Kubernetes: FOLDER/NAME/username, password and
-// ca.crt. Without a folder, it takes user and password from the environment.
+// readSecret reads the keys of a Secret from files in the layout of Kubernetes: FOLDER/NAME/username, password and
+// ca.crt. Without a folder, the user and password come from the environment.
 func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 	user, password := catalog.Targets{}.Environment(engine)
 	switch {
@@ -182,7 +183,8 @@ func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 	})
 }
 
-// readMounted reads the keys of a Secret that is mounted at folder, as far as it existed when the pod started.
+// readMounted reads the keys of a Secret that is mounted at folder. Keys that did not exist when the pod started are
+// missing there.
 func readMounted(s *sqltarget.Server, folder, name string) error {
 	if name == "" {
 		return &target.FieldError{Field: sqltarget.SecretField, Message: "no Secret is named: name one with the keys username and password, in the namespace of the GeoDatabase"}
@@ -193,7 +195,8 @@ func readMounted(s *sqltarget.Server, folder, name string) error {
 	})
 }
 
-// readKeys reads the keys of a Secret from the files of a folder; missing makes the error for a key without a file.
+// readKeys reads the keys of a Secret from the files of a folder. missing returns the error for a key without a file.
+// ca.crt is optional.
 func readKeys(s *sqltarget.Server, folder string, missing func(key string, err error) error) error {
 	for _, key := range []struct {
 		name string
@@ -203,6 +206,7 @@ func readKeys(s *sqltarget.Server, folder string, missing func(key string, err e
 		if err != nil {
 			return missing(key.name, err)
 		}
+		// Editors and echo append a newline, which is not part of the key.
 		*key.to = strings.TrimRight(string(text), "\r\n")
 	}
 	if ca := filepath.Join(folder, "ca.crt"); fileExists(ca) {

@@ -19,8 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Levels returns the requested isolation levels of a GeoDatabase with spec.external, as values of its engine's
-// parameter for the level. It returns the level that the database sets, or else all levels. Both have been checked.
+// Levels returns the isolation levels to test on a checked GeoDatabase with spec.external, as values of its engine's
+// parameter for the level. If the GeoDatabase sets the parameter, picked is true and levels has only that value;
+// otherwise levels has all values.
 func Levels(db *v1alpha1.GeoDatabase) (parameter string, picked bool, levels []string) {
 	engine, _ := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	parameter = catalog.NamesOf(engine.Name).Levels
@@ -30,16 +31,17 @@ func Levels(db *v1alpha1.GeoDatabase) (parameter string, picked bool, levels []s
 	return parameter, false, AllLevels(engine.Name)
 }
 
-// AllLevels are all levels of isolation of the database called engine, as values of its parameter.
+// AllLevels returns all isolation levels of an engine, as values of its parameter for the level.
 func AllLevels(engine string) []string {
 	e, _ := catalog.Targets{}.Lookup(engine)
 	i := slices.IndexFunc(e.Parameters, func(p protocol.Parameter) bool { return p.Name == catalog.NamesOf(engine).Levels })
 	return slices.Clone(e.Parameters[i].OneOf)
 }
 
-// PlayIsolation plays the cases of package anomalies on a checked GeoDatabase with spec.external, at a level of Levels,
-// each the given number of times. secrets is as for Play. If the database as configured cannot have the level, and the
-// manifest does not pick it, the result has the reason. Rows replace the rows of runs, and are dropped at the end.
+// PlayIsolation plays each case of package anomalies plays times, at one of the levels of Levels, on a checked
+// GeoDatabase with spec.external. secrets is defined as for Play. If the database cannot provide the level as
+// configured, and the manifest does not pick it, the result states the reason. The cases' rows replace the rows of
+// runs, and are dropped at the end.
 func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level string, picked bool, plays int) (r *anomalies.Result, err error) {
 	engine, ok := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	if !ok {
@@ -52,11 +54,11 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 	}
 	given[names.Levels], given[names.Drop], given[sqltarget.ConnectionsParameter] = level, "true", strconv.Itoa(anomalies.LiveConnections)
 	if names.Writes != "" {
-		// a play continues when the statement has its answer, or waits for another transaction
+		// A play continues once the statement is answered or waits for another transaction.
 		given[names.Writes] = names.Waits
 	}
 	if names.Form != "" {
-		given[names.Form] = sqltarget.FormProcedures // the cases are of rows and not of a workload
+		given[names.Form] = sqltarget.FormProcedures // the cases use rows, not a workload
 	}
 	params, errs := engine.Resolve(given)
 	if len(errs) > 0 {
@@ -68,6 +70,7 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 		Network: anomalies.Network{Regions: t.Regions},
 	}
 	for _, p := range engine.Parameters {
+		// These parameters were set above, or do not affect isolation, so the result omits them.
 		own := []string{names.Drop, names.Place, sqltarget.ConnectionsParameter, sqltarget.TLSParameter}
 		if v := params[p.Name]; v != p.Default && !slices.Contains(own, p.Name) {
 			r.Parameters[p.Name] = v

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/run/attach"
 )
 
-// geoDatabase returns the GeoDatabase of manifests.
+// geoDatabase returns the GeoDatabase in a manifest.
 func geoDatabase(t *testing.T, text string) *v1alpha1.GeoDatabase {
 	t.Helper()
 	bundle, err := manifest.Load(strings.NewReader(text), check.Isolation(nil), "-")
@@ -27,8 +27,8 @@ func geoDatabase(t *testing.T, text string) *v1alpha1.GeoDatabase {
 	return bundle.Databases["own"]
 }
 
-// isolated plays the cases at a level, and returns the observed cases. None may break the promise, and the transactions
-// of all must have met.
+// isolated plays the cases at a level and returns the cases that were observed. No case may break the promise, and in
+// each case the transactions must have conflicted.
 func isolated(t *testing.T, db *v1alpha1.GeoDatabase, secrets, level string, plays int) (seen []string, r *anomalies.Result) {
 	t.Helper()
 	r, err := attach.PlayIsolation(t.Context(), db, secrets, level, true, plays)
@@ -52,12 +52,12 @@ func isolated(t *testing.T, db *v1alpha1.GeoDatabase, secrets, level string, pla
 	return seen, r
 }
 
-// PostgreSQL shows the anomalies that its levels permit, each time, and no rows are left.
+// PostgreSQL shows the anomalies that its levels permit in every play, and no rows remain.
 func TestIsolationOfPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	db := geoDatabase(t, own{address: s.Address, workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
-	db.Spec.Engine.Parameters["writes"] = "Together" // plays need answers to their writes, and get them
-	db.Spec.Engine.Parameters["form"] = "SQL"        // and are of rows, not of a workload
+	db.Spec.Engine.Parameters["writes"] = "Together" // plays override it, because they need answers to their writes
+	db.Spec.Engine.Parameters["form"] = "SQL"        // plays override it, because they use rows, not a workload
 	for level, want := range map[string]string{
 		"ReadCommitted":  "predicate-many-preceders lost-update read-skew causal-reverse write-skew predicate-write-skew",
 		"RepeatableRead": "write-skew predicate-write-skew",
@@ -79,7 +79,7 @@ func TestIsolationOfPostgres(t *testing.T) {
 	s.AwaitNoSessions(t, "geobench-")
 }
 
-// MariaDB shows the anomalies of InnoDB at its levels, and no rows are left.
+// MariaDB shows the anomalies of InnoDB at its levels, and no rows remain.
 func TestIsolationOfMariaDB(t *testing.T) {
 	s := mysqltest.Start(t)
 	db := geoDatabase(t, ownMySQL{servers: []*mysqltest.Server{s}, isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
@@ -103,7 +103,7 @@ func TestIsolationOfMariaDB(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// A user that may not see the locks of a server gets an error, and all created objects are dropped.
+// A user without the privilege to see a server's locks gets an error, and all created objects are dropped.
 func TestIsolationNeedsPrivilege(t *testing.T) {
 	s := mysqltest.Start(t)
 	s.Query(t, "mysql", "create user few@'%' identified by 'few-rights'", "grant all on "+mysqltest.Database+".* to few@'%'")
@@ -118,8 +118,8 @@ func TestIsolationNeedsPrivilege(t *testing.T) {
 	}
 }
 
-// Galera over two nodes loses updates at REPEATABLE READ. With snapshots it allows write skew, each time the second
-// node has the commits of the first. Whether it lags depends on the machine, and so do stale reads.
+// Galera with two nodes loses updates at REPEATABLE READ. With snapshots it permits write skew whenever the second node
+// has the commits of the first. Whether that node lags, and therefore whether reads are stale, depends on the machine.
 func TestIsolationOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	db := geoDatabase(t, ownMySQL{servers: nodes, isolation: "ReadCommitted", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
@@ -148,7 +148,7 @@ func TestIsolationOfGalera(t *testing.T) {
 	})
 }
 
-// Committed transactions of etcd are serializable, and with linearizable reads strictly serializable. Reads that it
+// Committed transactions of etcd are serializable, and strictly serializable with linearizable reads. Reads that it
 // calls serializable may be stale if a member lags.
 func TestIsolationOfEtcd(t *testing.T) {
 	members := etcdtest.Start(t, 3)
@@ -174,14 +174,14 @@ func TestIsolationOfEtcd(t *testing.T) {
 	}
 }
 
-// An interruption leaves no objects, at whatever point it occurs.
+// An interruption at any point leaves no objects in the database.
 func TestIsolationIsInterrupted(t *testing.T) {
 	s := postgrestest.Start(t)
 	db := geoDatabase(t, own{address: s.Address, workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	folder := secrets(t)
-	const never = 1_000_000 // plays, which would take hours
+	const never = 1_000_000 // number of plays that would take hours
 	ended := make(chan error, 1)
 	go func() {
 		_, err := attach.PlayIsolation(ctx, db, folder, "ReadCommitted", true, never)

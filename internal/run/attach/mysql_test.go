@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// ownMySQL is a MariaDB of the tests in manifest form: a region for each server, or two regions for a single server.
+// ownMySQL describes the tests' MariaDB servers in manifest form: a region for each server, or two regions for a single
+// server.
 type ownMySQL struct {
 	servers                                      []*mysqltest.Server
 	isolation, workload, load, verify, parameter string
@@ -64,7 +65,7 @@ func playMySQL(t *testing.T, o ownMySQL) *result.Document {
 	return d
 }
 
-// message returns the message of a failed check; empty if it held.
+// message returns the message of a failed check, or an empty string if it passed.
 func message(d *result.Document, check string) string {
 	for _, c := range d.Checks {
 		if c.Name == check && !c.Passed {
@@ -74,8 +75,8 @@ func message(d *result.Document, check string) string {
 	return ""
 }
 
-// Workloads run on MariaDB at each level, and have the isolation that InnoDB promises there; their document does not
-// contain the password.
+// Workloads run on MariaDB at each level with the isolation that InnoDB promises there. Documents do not contain the
+// password.
 func TestWorkloadsOnMySQL(t *testing.T) {
 	s := mysqltest.Start(t)
 	for name, tc := range map[string]struct{ isolation, workload, verify string }{
@@ -129,11 +130,11 @@ func TestRepeatableReadLosesUpdates(t *testing.T) {
 	}
 }
 
-// Galera over three nodes loses updates at REPEATABLE READ, is not serializable, and serves stale reads. Waiting for
-// commits of other nodes prevents the stale reads.
+// Galera with three nodes loses updates at REPEATABLE READ, is not serializable, and serves stale reads. Waiting for
+// the commits of other nodes prevents the stale reads.
 func TestGaleraAnomalies(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
-	// Customers and records are used from all regions, so that the clients of several nodes meet.
+	// All regions use the same customers and records, so that clients of different nodes conflict.
 	const bank = "{smallbank: {customers: 60, multiHomePercent: 100}}"
 	const registers = "{ycsb: {records: 60, fieldCount: 1, fieldBytes: 8, operationsPerTransaction: 2, preset: A, multiHomePercent: 100}}"
 	for name, tc := range map[string]struct{ isolation, parameter, workload, verify, check, anomaly string }{
@@ -143,7 +144,7 @@ func TestGaleraAnomalies(t *testing.T) {
 		"none of them": {"SnapshotIsolation", ", syncWait: \"true\"", registers, "[SnapshotIsolation, StrongSnapshotIsolation]", "strong-snapshot-isolation", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Whether transactions conflict depends on the machine: the test waits for possible anomalies.
+			// Conflicts depend on the machine, so the test repeats the run until the anomaly shows.
 			d := playMySQL(t, ownMySQL{servers: nodes, isolation: tc.isolation, parameter: tc.parameter, workload: tc.workload, load: load, verify: tc.verify})
 			for plays := 1; plays < 5 && tc.anomaly != "" && message(d, tc.check) == ""; plays++ {
 				d = playMySQL(t, ownMySQL{servers: nodes, isolation: tc.isolation, parameter: tc.parameter, workload: tc.workload, load: load, verify: tc.verify})

@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// own is a PostgreSQL of the tests' own as a manifest has it.
+// own describes the tests' PostgreSQL server in manifest form.
 type own struct {
 	address, isolation, workload, load, verify string
 	parameters                                 string
@@ -57,7 +57,7 @@ spec:
 // load is a short load.
 const load = "{clientsPerRegion: 8, warmup: 200ms, duration: 1s}"
 
-// planned plans the run of manifests.
+// planned returns the plan of the run in a manifest.
 func planned(t *testing.T, text string) *plan.Plan {
 	t.Helper()
 	bundle, err := manifest.Load(strings.NewReader(text), check.Process(nil), "-")
@@ -71,7 +71,7 @@ func planned(t *testing.T, text string) *plan.Plan {
 	return p
 }
 
-// secrets is a folder with the Secret pg.
+// secrets returns a folder with the Secret pg.
 func secrets(t *testing.T) string {
 	t.Helper()
 	return keys(t, map[string]string{"username": postgrestest.User + "\n", "password": postgrestest.Password + "\n"})
@@ -86,8 +86,8 @@ func play(t *testing.T, o own) *result.Document {
 	return d
 }
 
-// Every workload runs on PostgreSQL, and has the isolation that PostgreSQL promises; its document describes the server,
-// but does not contain the password.
+// Every workload runs on PostgreSQL with the isolation that PostgreSQL promises. The document describes the server, but
+// does not contain the password.
 func TestWorkloadsOnPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	for name, tc := range map[string]struct{ workload, verify string }{
@@ -179,7 +179,7 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// await waits for a condition that becomes true by itself.
+// await waits until condition returns true.
 func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	const within, poll = 30 * time.Second, 50 * time.Millisecond
@@ -192,7 +192,7 @@ func await(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// Errors in a GeoDatabase that only the server can detect are reported like all others: object, field, value,
+// Errors in a GeoDatabase that only the server can detect are reported like all others, with object, field, value and
 // correction.
 func TestWrongExternalDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
@@ -277,7 +277,7 @@ func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		place      check.Abilities
-		text, want string // empty: it is taken
+		text, want string // want is the expected error; empty if the manifest is accepted
 	}{
 		"cluster":             {check.Default(nil), good, ""},
 		"simulator":           {check.Simulator(nil), good, "spec.external: a database that runs already cannot be simulated"},
@@ -295,10 +295,10 @@ func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 	}
 }
 
-// A database without global snapshots is not measured. At READ COMMITTED, balances that are always changed together
-// diverge, since transactions overwrite the updates of other transactions.
+// A database that fails the functional test of global snapshots is not measured. At READ COMMITTED, balances that are
+// always changed together diverge, because transactions overwrite each other's updates.
 func TestFunctionalTestsOfPostgres(t *testing.T) {
-	s := postgrestest.Start(t, "deadlock_timeout=10ms") // so that a short test has many transactions
+	s := postgrestest.Start(t, "deadlock_timeout=10ms") // gives a short test many transactions
 	for level, passes := range map[string]bool{"ReadCommitted": false, "Serializable": true} {
 		t.Run(level, func(t *testing.T) {
 			text := own{address: s.Address, isolation: level, workload: "{smallbank: {customers: 200}}", load: load, verify: "[Invariants]"}.text()
@@ -306,7 +306,7 @@ func TestFunctionalTestsOfPostgres(t *testing.T) {
 			for _, test := range p.Tests {
 				test.Run.Spec.Load.Duration = v1alpha1.DurationOf(time.Second)
 				if len(test.Run.Spec.Objectives) == 0 {
-					// The snapshots need more transactions. A busy machine may stop the server for one of the seconds.
+					// The snapshots need more transactions, and a busy machine may stop the server for one of the seconds.
 					test.Run.Spec.Load.Duration = v1alpha1.DurationOf(3 * time.Second)
 					half := intstr.FromInt32(500_000)
 					test.Run.Spec.Objectives = []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &half}}

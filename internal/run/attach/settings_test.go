@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// playWhile plays a run and does something once its clients are at work.
+// playWhile plays a run and calls do once its clients are working.
 func playWhile(t *testing.T, o own, do func()) *result.Document {
 	t.Helper()
 	var once sync.Once
@@ -28,7 +28,7 @@ func playWhile(t *testing.T, o own, do func()) *result.Document {
 	return d
 }
 
-// whySettings returns a document's message about changed settings; empty if there is none.
+// whySettings returns the document's message about changed settings, or an empty string.
 func whySettings(d *result.Document) string {
 	for _, r := range d.Reasons {
 		if r.Reason == result.ReasonSettingsChanged {
@@ -38,8 +38,8 @@ func whySettings(d *result.Document) string {
 	return ""
 }
 
-// What decides durability and plans of a PostgreSQL is in the result, and a run during which somebody changes it is
-// Invalid.
+// The result contains the settings that determine the durability and the query plans of a PostgreSQL server. A run
+// during which such a setting changes is Invalid.
 func TestSettingsOfPostgreSQL(t *testing.T) {
 	s := postgrestest.Start(t)
 	query := func(sql ...string) {

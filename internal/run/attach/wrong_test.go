@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// keys makes a folder of the Secret pg with these keys.
+// keys creates a folder for the Secret pg with these keys.
 func keys(t *testing.T, keys map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -33,7 +33,7 @@ func keys(t *testing.T, keys map[string]string) string {
 	return folder
 }
 
-// serve answers connections on the loopback interface until the test ends.
+// serve accepts connections on the loopback interface until the test ends, and calls answer for each.
 func serve(t *testing.T, answer func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func serve(t *testing.T, answer func(net.Conn)) (address string) {
 	return l.Addr().String()
 }
 
-// wrongDatabase returns a GeoDatabase of this kind that is unusable without changes.
+// wrongDatabase returns a GeoDatabase of this engine that is unusable until the test changes it.
 func wrongDatabase(engine, tls, parameters, address, database string) string {
 	if database != "" {
 		database = "\n    database: " + database
@@ -79,8 +79,8 @@ spec:
 `, engine, tls, parameters, address, database, load)
 }
 
-// Errors of a database are reported by object, field, value and correction, whatever listens at its address. No objects
-// are left there, and no password is in an error, the server's log or the list of processes.
+// Errors of a database are reported with object, field, value and correction, whatever listens at its address. No
+// objects are left there, and no password appears in an error, the server's log or the process list.
 func TestDatabasesThatCannotBeUsed(t *testing.T) {
 	t.Setenv("PGUSER", "")
 	pg := postgrestest.Start(t, "log_connections=on", "log_disconnections=on")
@@ -146,7 +146,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 			"etcd has no databases":      {wrongDatabase("etcd", "disable", "", member.Address, "app"), super, "spec.external.database", "leave it out"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel() // some wait for a silent server
+				t.Parallel() // some wait for a server that does not answer
 				var told strings.Builder
 				d, err := attach.Play(t.Context(), planned(t, tc.text), keys(t, tc.keys), func(p inprocess.Progress) { told.WriteString(p.Stage) })
 				ps, ok := check.As(err)
@@ -184,7 +184,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// processes returns the command lines that every user of the machine may read.
+// processes returns the command lines that every user of the machine can read.
 func processes(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -193,7 +193,7 @@ func processes(t *testing.T) string {
 		t.Error("no process is to be seen")
 	}
 	for _, path := range lines {
-		text, _ := os.ReadFile(path) // a process that has exited has none
+		text, _ := os.ReadFile(path) // empty for a process that has exited
 		all.Write(text)
 		all.WriteByte('\n')
 	}

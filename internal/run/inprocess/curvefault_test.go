@@ -2,7 +2,7 @@ package inprocess
 
 import "testing"
 
-// A curve that steps down when a fault without any effect starts is no effect of the fault.
+// If a load curve steps down when a fault without any effect starts, the step does not count as an effect of the fault.
 func TestFaultsAreNotHeldAgainstTheCurve(t *testing.T) {
 	t.Parallel()
 	for _, steps := range []string{"[100, 25, 25, 100]", "[25, 100, 100, 25]"} {

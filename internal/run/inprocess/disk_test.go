@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// disturbedDisk is a disk on which something happens to the journal of the first node before a process opens it again.
+// disturbedDisk is a disk that damages the journal of the first node once, before a process opens the journal again.
 type disturbedDisk struct {
 	*journaltest.Disk
 	before    func(d *journaltest.Disk, path string)
@@ -34,8 +34,9 @@ func ofFirstNode(path string) bool {
 	return filepath.Ext(path) == ".journal" && filepath.Base(filepath.Dir(path)) == "0"
 }
 
-// A node of the first region is killed while clients work, and its journal is damaged before it restarts. The damage
-// either has no effect or is reported, with file, place and correction: no run passes after a disk has lost data.
+// A node of the first region is killed while clients work, and its journal is damaged before the restart. The damage
+// either has no effect, or is reported with the file, the position and a remedy. No run passes after a disk has lost
+// data.
 func TestRunOnABadDisk(t *testing.T) {
 	t.Parallel()
 	last := func(d *journaltest.Disk, path string, change func([]byte) []byte) {

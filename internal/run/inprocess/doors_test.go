@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// farRegions is a run on two regions 100 ms apart.
+// farRegions returns a run on two regions that are 100 ms apart.
 func farRegions(engine, workload, load, faults, objectives string) string {
 	text := manifestOf("smallbank-two-regions", twoRegions, engine, load, 1)
 	text = strings.Replace(text, "profileRef: {name: smallbank-two-regions}", "profile: {links: [{from: us-west-2, to: ap-northeast-1, rtt: 100ms}]}", 1)
@@ -26,7 +26,7 @@ const (
 	cutAtTheEnd = "{name: cut, at: 20s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}, to: {regions: [ap-northeast-1]}}}"
 )
 
-// notPassed fails where the document is Passed.
+// notPassed fails the test if the document is Passed.
 func notPassed(t *testing.T, d *result.Document, why string) {
 	t.Helper()
 	if d.Verdict == v1alpha1.VerdictPassed {
@@ -34,22 +34,22 @@ func notPassed(t *testing.T, d *result.Document, why string) {
 	}
 }
 
-// An objective over all regions does not permit that one region has no commits.
+// An objective over all regions does not excuse a region without commits.
 func TestTightObjectiveDoesNotAllowADarkRegion(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s}", cutAtTheEnd,
 		"{metric: unknownPPM, max: 1000}, {metric: latencyP99, region: ap-northeast-1, max: 250ms}")), "a region is dark for the last 10 s of 30")
 }
 
-// At the end of a Gaussian curve no client takes part any more. Clients that still wait for an answer hang all the
-// same.
+// At the end of a Gaussian curve no clients are active. Clients that still wait for an answer hang nevertheless.
 func TestStallAtTheEndOfACurve(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s, curve: {shape: Gaussian}}", cutAtTheEnd,
 		"{metric: latencyP99, region: ap-northeast-1, max: 250ms}")), "a region is dark for the last 10 s of 30")
 }
 
-// A timeout is no answer: a region that is silent for the last 10 s of 30 is so with a shorter requestTimeout, too.
+// A timeout is not an answer: a region that does not answer for the last 10 of 30 s is also detected with a shorter
+// requestTimeout.
 func TestShorterTimeoutIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []string{"30s", "9500ms", "8s"} {
@@ -58,15 +58,15 @@ func TestShorterTimeoutIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A region that has lost its only node refuses immediately. Two thirds of its transactions are refused.
+// A region that has lost its only node refuses transactions immediately. Two thirds of its transactions are refused.
 func TestRefusingRegionDoesNotPass(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{arrival: Poisson, ratePerSecond: 20, clientsPerRegion: 500, warmup: 2s, duration: 30s}",
 		"{name: kill, at: 10s, podKill: {target: {regions: [ap-northeast-1]}, lasting: true}}", "")), "a region refuses for the last 20 s of 30")
 }
 
-// Clients that have retried one transaction since the warm-up have no answer, although their transactions were due
-// before the window opened. By Little's law, 200 clients that share 10 commits a second wait for 20 s on average.
+// Clients that have retried a transaction since the warm-up have no answer, although the transaction was due before the
+// window opened. By Little's law, 200 clients that share 10 commits a second wait 20 s on average.
 func TestTransactionsOfTheWarmupThatNeverEndCount(t *testing.T) {
 	t.Parallel()
 	d := simulate(t, farRegions("{name: sdur}",

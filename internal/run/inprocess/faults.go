@@ -5,12 +5,12 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 )
 
-// faultsOf is the plan of the run's faults.
+// faultsOf returns the plan of the run's faults.
 func faultsOf(p *plan.Plan) *fault.Plan {
 	return fault.NewPlan(p.Run.Spec.Faults, &p.Topology, p.Seed())
 }
 
-// database is the run's, as its faults see it.
+// database adapts the run's database for fault injection.
 func database(p *plan.Plan) *fault.Database {
 	return &fault.Database{Engine: p.Engine, Params: p.Params, Topology: &p.Topology, Journals: p.Journals()}
 }

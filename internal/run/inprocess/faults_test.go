@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/run/node"
 )
 
-// withFault returns a run of 12 s over two regions with a fault from 4 s to 7 s. A kill is at 4 s.
+// withFault returns a run of 12 s over two regions, with a fault from 4 s to 7 s, or a kill at 4 s.
 func withFault(engine, kind, spec string, seed int) string {
 	duration := "duration: 3s, "
 	if strings.HasSuffix(kind, "Kill") {
@@ -31,7 +31,7 @@ func withFault(engine, kind, spec string, seed int) string {
 	return text + fmt.Sprintf("  faults: [{name: f, at: 4s, %s%s: %s}]\n", duration, kind, spec)
 }
 
-// Every fault has its effect while it lasts and none after it, in each of the engines, and the data stays right.
+// In each engine, every fault has its effect while it lasts and none afterwards, and the data stays correct.
 func TestSimulatedFaults(t *testing.T) {
 	const second = "{regions: [ap-northeast-1]}"
 	for _, tc := range []struct {
@@ -80,7 +80,7 @@ func TestSimulatedFaults(t *testing.T) {
 	}
 }
 
-// A killed node loses its state. The other nodes continue if the protocol can, and the complete copies are checked.
+// A killed node loses its state. The other nodes continue if the protocol can, and the remaining copies are checked.
 func TestSimulatedKill(t *testing.T) {
 	text := withFault("{name: calvin, parameters: {ordering: consensus}}", "podKill", "{target: {role: leader}}", 1)
 	text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
@@ -90,7 +90,7 @@ func TestSimulatedKill(t *testing.T) {
 	if d.Verdict != v1alpha1.VerdictPassed || !f.Lasting || f.ToMicroseconds != nil || len(f.Lost) != 1 || f.Availability == nil {
 		t.Fatalf("%s %+v: %+v", d.Verdict, d.Reasons, f)
 	}
-	// An election takes 1 to 2 s; then two of three regions go on.
+	// An election takes 1 to 2 s; then two of three regions continue.
 	if a := f.Availability; a.OutageMicroseconds < 500_000 || a.OutageMicroseconds > 3_000_000 || a.Failed == 0 || a.FaultPerSecond == 0 {
 		t.Errorf("%+v", a)
 	}
@@ -105,13 +105,13 @@ func TestSimulatedKill(t *testing.T) {
 	}
 }
 
-// After a kill of a container without a journal an empty one follows, which an engine that replaces lost nodes accepts:
-// the run recovers, and the copies of all nodes are complete. Other engines have lost the node.
+// A killed container without a journal restarts empty. An engine that replaces lost nodes accepts it: the run recovers,
+// and the copies of all nodes are complete. With other engines the node is lost.
 func TestSimulatedReplacement(t *testing.T) {
 	for _, e := range replacing(t) {
 		for _, regions := range []int{2, 3} {
 			if regions == 2 && strings.Contains(e.needs, "homeLogs: Regions") {
-				continue // is refused
+				continue // refused by the plan
 			}
 			text := withFault(e.engine(), "containerKill", "{target: {role: "+e.leads+", count: 1}}", 1)
 			if regions == 3 {
@@ -139,7 +139,7 @@ func TestSimulatedReplacement(t *testing.T) {
 	}
 }
 
-// A permanent loss in the manifest is not replaced, although the engine could.
+// A node that the manifest kills permanently is not replaced, even if the engine could.
 func TestSimulatedLoss(t *testing.T) {
 	text := withFault("{name: sdur}", "podKill", "{target: {regions: [us-west-2], count: 1}, lasting: true}", 1)
 	text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
@@ -149,8 +149,8 @@ func TestSimulatedLoss(t *testing.T) {
 	}
 }
 
-// With one log in one region, its loss ends the database: the run reports this, and that no rows could be audited. That
-// does not prove a wrong answer.
+// If there is only one log, the loss of its region stops the database. The run reports this, and that no rows could be
+// audited. Neither proves a wrong answer.
 func TestSimulatedLossOfTheOnlyLog(t *testing.T) {
 	d := simulate(t, withFault("{name: calvin}", "podKill", "{target: {role: leader}}", 1))
 	f := d.Faults[0]
@@ -204,7 +204,7 @@ func ofBusyMachine(reason string) bool {
 	return reason == result.ReasonDriverBound || reason == result.ReasonNetworkNotVerified || reason == result.ReasonFaultMistimed
 }
 
-// A disturbance of a node of geobench run that is not in its plan is detected, however short it is.
+// A disturbance of a node that is not in the plan of geobench run is detected, however short it is.
 func TestUndeclaredDisturbance(t *testing.T) {
 	p := planOf(t, manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 1, warmup: 1s, duration: 1h}", 1))
 	nodes, err := node.StartLocal(t.Context(), *p.Deployment(time.Now(), "local"), node.LocalConfig{Engine: p.Engine, Procedures: catalog.Procedures(), ParseWorkload: catalog.Parse})
@@ -231,7 +231,7 @@ func TestUndeclaredDisturbance(t *testing.T) {
 	if len(d) != 1 || d[0].Name != "ap-northeast-1/0/0" || d[0].What != "link ap-northeast-1 -> us-west-2 delay 1ms" || d[0].From < 0 || d[0].To < d[0].From {
 		t.Errorf("%+v", d)
 	}
-	// The log has the disturbance, and the round trips show its effect, too.
+	// The log shows the disturbance, and the round trips show its effect.
 	if err := nodes.Node(1).Disturb(t.Context(), admin.Now(&admin.Disturbance{Links: []admin.DisturbedLink{{To: "us-west-2", Link: faster, Back: faster}}})); err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +250,8 @@ func TestUndeclaredDisturbance(t *testing.T) {
 	}
 }
 
-// In real time a partition stops the region that is cut off, a slow node slows its clients, and a killed node is lost;
-// after each fault the data is right.
+// In real time a partition stops the isolated region, a slow node slows its clients, and a killed node is lost. After
+// each fault the data is correct.
 func TestRunFaults(t *testing.T) {
 	load := "{clientsPerRegion: 20, thinkTime: 50ms, warmup: 1s, duration: 9s, requestTimeout: 2s}"
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", load, 1)
@@ -306,8 +306,8 @@ func sumOf(t *testing.T, r *prometheus.Registry, name string) (sum float64) {
 	return sum
 }
 
-// With journals, which are truncated in the meantime, real nodes that are killed continue where they stopped. Nothing
-// that clients were notified of is lost, transactions in flight finish once, and the answers are strictly serializable.
+// With journals, which are truncated meanwhile, killed nodes continue where they stopped. No acknowledged transaction
+// is lost, transactions in flight finish once, and the answers are strictly serializable.
 func TestRunRestarts(t *testing.T) {
 	t.Parallel()
 	for _, engine := range engines.Names() {
@@ -315,7 +315,7 @@ func TestRunRestarts(t *testing.T) {
 			t.Parallel()
 			load := "{clientsPerRegion: 20, thinkTime: 20ms, warmup: 1s, duration: 8s, requestTimeout: 2s}"
 			text := manifestOf("smallbank-two-regions", twoRegions, strict(engine), load, 1)
-			if engine == "detock" { // with deadlocks, for which a goroutine outside the loop searches
+			if engine == "detock" { // with deadlocks, which a goroutine outside the loop searches for
 				text = strings.Replace(text, "{name: detock}", `{name: detock, parameters: {resolverCore: own, opportunistic: "false"}}`, 1)
 				text = strings.Replace(text, "customers: 10000, multiHomePercent: 25", "customers: 100, multiHomePercent: 80", 1)
 			}
@@ -349,7 +349,7 @@ func TestRunRestarts(t *testing.T) {
 				}
 			}
 			last := d.Timeline[len(d.Timeline)-1]
-			for i, committed := range last.Regions { // how much else the machine does decides how many
+			for i, committed := range last.Regions { // the number depends on the load of the machine
 				if committed == 0 {
 					t.Errorf("the clients of %s committed nothing in the last second", d.Regions[i].Name)
 				}

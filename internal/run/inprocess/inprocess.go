@@ -1,6 +1,6 @@
-// Package inprocess runs a plan without a cluster: Simulate in virtual time, Run in real time with all nodes and all
-// load generators in this process. Both, and On on a database that is there already, hand package judge the facts that
-// the operator does.
+// Package inprocess runs a plan without a cluster. Simulate uses virtual time. Run uses real time, with all nodes and
+// load generators in this process. On runs a plan on a database that already exists. All three pass the same facts to
+// package judge as the operator does.
 package inprocess
 
 import (
@@ -14,21 +14,21 @@ import (
 
 // Progress is the progress of a run.
 type Progress struct {
-	// Stage names what happens, in a word or a few.
+	// Stage describes the current activity in a few words.
 	Stage string
-	// Elapsed of Total on the run's own clock: virtual for a simulation. Both are 0 before the load starts.
+	// Elapsed and Total are on the run's clock, which is virtual in a simulation. Both are 0 before the load starts.
 	Elapsed, Total time.Duration
-	// Regions are the load generators' figures, in the order of the topology; nil before the load starts.
+	// Regions has the progress of the load generators, in the order of the topology; nil before the load starts.
 	Regions []load.Progress
 }
 
-// Report is called periodically with the progress, from one goroutine at a time.
+// Report is called periodically with the progress. Calls do not overlap.
 type Report func(Progress)
 
-// schedule of the plan's load, on a clock that starts with the first warm-up.
+// schedule returns the schedule of the plan's load, on a clock that starts with the first warm-up.
 func schedule(p *plan.Plan) load.Schedule { return load.PlanOf(p.Run.Spec.Load, 0) }
 
-// workerConfig is the only worker of a region, in this process.
+// workerConfig returns the configuration of a region's only worker, which runs in this process.
 func workerConfig(p *plan.Plan, r geo.Region, start time.Duration, shards int, rec *recording) load.WorkerConfig {
 	return load.WorkerConfig{
 		Workload: p.Workload, Topology: &p.Topology, Region: r, Workers: 1, Load: p.Run.Spec.Load, Seed: p.Seed(),
@@ -36,7 +36,7 @@ func workerConfig(p *plan.Plan, r geo.Region, start time.Duration, shards int, r
 	}
 }
 
-// dataset is the rows that the plan's run begins with.
+// dataset returns the initial rows of the plan's run.
 func dataset(p *plan.Plan) (target.Dataset, error) {
 	spec, err := p.WorkloadJSON()
 	return target.Dataset{Name: p.Run.Name, Workload: p.Workload, Spec: spec, Seed: p.Seed(), Traced: traced(p)}, err

@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// manifestOf is a database over a preset's regions and a run on it.
+// manifestOf returns a database over regions of a preset, and a run on it.
 func manifestOf(preset string, regions []string, engine string, load string, seed int) string {
 	var names []string
 	for _, r := range regions {
@@ -55,7 +55,7 @@ func planOf(t testing.TB, text string) *plan.Plan {
 	return p
 }
 
-// mayBeUnanswered allows transactions without an answer, for runs with failing nodes.
+// mayBeUnanswered permits unanswered transactions, for runs with failing nodes.
 const mayBeUnanswered = "objectives: [{metric: unknownPPM, max: 1000000}]"
 
 var twoRegions = []string{"us-west-2", "ap-northeast-1"}
@@ -87,8 +87,8 @@ func TestSimulatingTwiceGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestLawOnPresets holds a whole simulated run of SmallBank, with its load generator, at low load to the latency law,
-// on the shipped network profiles.
+// TestLawOnPresets compares whole simulated runs of SmallBank at low load with the latency model, on the shipped
+// network profiles.
 func TestLawOnPresets(t *testing.T) {
 	presets := map[string][]string{
 		"smallbank-two-regions": twoRegions,
@@ -122,8 +122,7 @@ func TestLawOnPresets(t *testing.T) {
 	}
 }
 
-// TestRun runs a database in real time. The speed of the machine must not matter, so the test checks only facts that
-// hold at any speed.
+// TestRun runs a database in real time. It checks only facts that hold on a machine of any speed.
 func TestRun(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 5, warmup: 500ms, duration: 2s}", 1)
 	var stages []string
@@ -141,7 +140,7 @@ func TestRun(t *testing.T) {
 	if d.Verdict == v1alpha1.VerdictFailed {
 		t.Errorf("verdict Failed: %v, checks %v", d.Reasons, d.Checks)
 	}
-	// The law is a lower bound at any speed: a region that is 100 ms from the log's leader can't commit any faster.
+	// The latency model is a lower bound at any speed: a region 100 ms from the log's leader cannot commit faster.
 	if p50 := d.Regions[1].LatencyMicroseconds.P50.Least(); p50 < 100_000 {
 		t.Errorf("p50 of %s is %d us, less than the round trip", d.Regions[1].Name, p50)
 	}
@@ -153,8 +152,8 @@ func TestRun(t *testing.T) {
 	if len(stages) < 4 {
 		t.Errorf("the progress went through %v only", stages)
 	}
-	// A few clients send one transaction at a time, so that requests and answers equal the simulator's, except for shorter
-	// frame headers.
+	// A few clients send one transaction at a time, so requests and answers are as large as in the simulator, except for
+	// shorter frame headers.
 	simulated := simulate(t, text).Summary.Wire
 	for what, f := range map[string]func(*result.Wire) int64{
 		"requests": func(w *result.Wire) int64 { return w.RequestBytesPerTransaction },
@@ -166,13 +165,13 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// verifyAll asks for every verification.
+// verifyAll requests every verification.
 func verifyAll(text string) string {
 	return strings.Replace(text, "verify: [Invariants]", "verify: [Invariants, ReadCommitted, SnapshotIsolation, SessionSnapshotIsolation, "+
 		"StrongSnapshotIsolation, Serializable, SessionSerializable, StrictSerializable, Convergence]", 1)
 }
 
-// serializable are the names of the engines that promise to be.
+// serializable returns the names of the engines that promise serializability.
 func serializable() (names []string) {
 	for _, e := range engines.All() {
 		if p, _ := e.Resolve(nil); isolation.Implies(e.Promises(p), isolation.Serializable) {
@@ -182,15 +181,15 @@ func serializable() (names []string) {
 	return names
 }
 
-// strict returns an engine with the parameters that it needs to promise strict serializability.
+// strict returns an engine with the parameters that it needs for strict serializability.
 func strict(engine string) string {
-	if engine == "sdur" { // which reads snapshots that are a little old where nothing is written
+	if engine == "sdur" { // its read-only transactions use slightly old snapshots by default
 		return "{name: sdur, parameters: {readOnly: certified}}"
 	}
 	return "{name: " + engine + "}"
 }
 
-// checkAll fails unless every verification was carried out and passed, on a history of at least least transactions.
+// checkAll fails unless every verification passed, on a history of at least least transactions.
 func checkAll(t *testing.T, d *result.Document, least int) {
 	t.Helper()
 	var names []string
@@ -211,8 +210,8 @@ func checkAll(t *testing.T, d *result.Document, least int) {
 	}
 }
 
-// A run that records its history notices nothing of it: the same transactions and, but for the size of messages, the
-// same times, with each engine.
+// Recording its history does not affect a run: with each engine it has the same transactions and, except for the size
+// of messages, the same times.
 func TestSimulateRecordsHistories(t *testing.T) {
 	for _, engine := range serializable() {
 		t.Run(engine, func(t *testing.T) {
@@ -232,7 +231,7 @@ func TestSimulateRecordsHistories(t *testing.T) {
 	}
 }
 
-// In real time, with answers that come after their clients have given up.
+// A history in real time includes answers that arrive after their clients have given up.
 func TestRunRecordsHistories(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 20, warmup: 500ms, duration: 2s, requestTimeout: 100ms}", 1)
 	d, err := Run(t.Context(), planOf(t, verifyAll(text)), nil)
@@ -247,8 +246,8 @@ func TestRunRecordsHistories(t *testing.T) {
 	}
 }
 
-// The audit waits for messages in flight to another region when the last client has its answer: half of 264 ms, and
-// single-home transactions that are unknown there.
+// The audit waits for messages that are in flight to another region after the last answer. They take half of 264 ms,
+// and the other region does not know their single-home transactions yet.
 func TestSimulateAuditsAQuietDatabase(t *testing.T) {
 	regions := []string{"eu-west-2", "ap-southeast-2"}
 	text := manifestOf("detock-eight-regions", regions, "{name: slog}", "{clientsPerRegion: 20, warmup: 100ms, duration: 500ms}", 1)

@@ -18,12 +18,12 @@ import (
 	"github.com/geobench/geobench/internal/run/node"
 )
 
-// live exports a run to Prometheus while it runs. With a nil registry it does nothing.
+// live exports a run to Prometheus while it runs. It does nothing if registry is nil.
 type live struct {
 	plan     *plan.Plan
 	registry prometheus.Registerer
 	stage    atomic.Pointer[func() v1alpha1.Stage]
-	active   atomic.Pointer[map[string]bool] // names of faults that may have an effect
+	active   atomic.Pointer[map[string]bool] // names of faults that may currently have an effect
 }
 
 func newLive(p *plan.Plan, registry prometheus.Registerer) *live {
@@ -53,13 +53,13 @@ func newLive(p *plan.Plan, registry prometheus.Registerer) *live {
 	return l
 }
 
-// enter notes the stage of the run.
+// enter sets the stage of the run.
 func (l *live) enter(s v1alpha1.Stage) {
 	f := func() v1alpha1.Stage { return s }
 	l.stage.Store(&f)
 }
 
-// faults notes which faults may have an effect.
+// faults records which faults may currently have an effect.
 func (l *live) faults(lives []*fault.Life) {
 	active := map[string]bool{}
 	for _, f := range lives {
@@ -68,7 +68,7 @@ func (l *live) faults(lives []*fault.Life) {
 	l.active.Store(&active)
 }
 
-// play lets the stage follow the load generators.
+// play derives the stage from the load generators from now on.
 func (l *live) play(workers []*load.Worker) {
 	last := schedule(l.plan).Repetitions
 	f := func() v1alpha1.Stage {
@@ -84,7 +84,7 @@ func (l *live) play(workers []*load.Worker) {
 	l.stage.Store(&f)
 }
 
-// nodes shows the database.
+// nodes registers the metrics of the nodes.
 func (l *live) nodes(nodes *node.Local) {
 	if l.registry == nil {
 		return
@@ -94,7 +94,7 @@ func (l *live) nodes(nodes *node.Local) {
 	}
 }
 
-// observe makes a worker report its activity.
+// observe registers metrics for a worker and connects them to its configuration. It returns nil without a registry.
 func (l *live) observe(c *load.WorkerConfig) *collect.Worker {
 	if l.registry == nil {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// In a closed loop a stall affects one transaction of each client, however long it lasts. The result names a region
-// that was silent for a third of the window, anywhere in the window.
+// In a closed loop a stall affects one transaction per client, however long it lasts. The result names a region that
+// did not answer for a third of the window, wherever in the window that was.
 func TestStallInTheMiddleIsNamed(t *testing.T) {
 	t.Parallel()
 	d := simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s}",

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/run/node"
 )
 
-// native is the nodes of this process as a target.Database.
+// native implements target.Database on the nodes of this process.
 type native struct {
 	p     *plan.Plan
 	nodes *node.Local

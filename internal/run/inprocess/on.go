@@ -20,10 +20,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// PlanOn plans a run for On, on a database without a manifest. engine is its name in results, promises the isolation
-// level of its histories, 0 for none, and t has the regions of its clients. The links of t are omitted or zero: they
-// are real, and not delayed. A run that requests something impossible there, such as faults, is refused: the error is
-// check.Problems.
+// PlanOn plans a run for On on a database without a manifest. engine is the database's name in results. promises is the
+// isolation level of its histories, 0 for none. t has the regions of the clients. The links of t must be omitted or
+// zero, because the links are real and not delayed. PlanOn returns check.Problems if the run requests something that is
+// impossible there, such as faults.
 func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level, t geo.Topology) (*plan.Plan, error) {
 	if _, own := engines.Lookup(engine); own || engine == "" {
 		return nil, fmt.Errorf("engine: %q does not tell the target from the engines of geobench (%s): give it the database's own name", engine, strings.Join(engines.Names(), ", "))
@@ -42,8 +42,8 @@ func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level,
 	})
 }
 
-// PlanExternal plans a run for On, on a GeoDatabase that already runs: it has spec.external, and has been checked. The
-// error is as in PlanOn.
+// PlanExternal plans a run for On on a GeoDatabase with spec.external that is already running and has been checked.
+// Errors are as in PlanOn.
 func PlanExternal(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, engine *protocol.Engine) (*plan.Plan, error) {
 	params, errs := engine.Resolve(db.Spec.Engine.Parameters)
 	if len(errs) > 0 {
@@ -55,7 +55,7 @@ func PlanExternal(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, engine *
 	})
 }
 
-// planOn checks a plan for a database without delayed links, and makes the workload.
+// planOn checks a plan for a database without delayed links, and creates the workload.
 func planOn(p *plan.Plan) (*plan.Plan, error) {
 	run, engine, promises, t := p.Run, p.Engine.Name, p.Engine.Promises(p.Params), p.Topology
 	p.Profile = &v1alpha1.NetworkProfileSpec{}
@@ -92,8 +92,8 @@ func planOn(p *plan.Plan) (*plan.Plan, error) {
 	})
 }
 
-// On runs a plan of PlanOn on any existing database. It loads the plan's data set, plays its clients in real time, and
-// judges the answers. The plan's topology has the regions of the clients. Cancellation works as in Run.
+// On runs a plan of PlanOn or PlanExternal on an existing database. It loads the plan's data set, plays the clients in
+// real time, and judges the answers. The plan's topology has the regions of the clients. Cancellation works as in Run.
 func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*result.Document, error) {
 	if report == nil {
 		report = func(Progress) {}

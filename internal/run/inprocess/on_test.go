@@ -9,8 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/base/isolation"
 )
 
-// The links to an existing database are not delayed: a topology that requires delays is refused, and links may be
-// omitted.
+// The links to an existing database are not delayed, so a topology with delays is rejected, and links may be omitted.
 func TestLinksOfATargetAreReal(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 100, RecordsPerTransaction: 1, WritesPerTransaction: 1, ValueBytes: 8}

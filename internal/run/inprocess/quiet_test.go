@@ -21,7 +21,7 @@ type stirring struct {
 	target.Database
 	script []target.Activity
 	asked  int
-	// audited counts the readings before the audit, and leftOut are the nodes that it leaves out.
+	// audited counts the readings before the audit. leftOut are the nodes that the audit omits.
 	audited int
 	leftOut []geo.NodeID
 }
@@ -42,8 +42,8 @@ func (s *stirring) Audit(_ context.Context, leftOut func(geo.NodeID) bool) ([][]
 	return nil, nil
 }
 
-// Some activity continues although nothing is pending, such as the last effects of a commit elsewhere. It shows only in
-// the count of operations. The audit waits for it even if the round trips of the database are unknown.
+// Some activity, such as the last effects of a commit elsewhere, continues although nothing is pending. Only the count
+// of operations shows it. The audit waits for it even if the database's round trips are unknown.
 func TestQuietAfterTheLastOperation(t *testing.T) {
 	for name, rtt := range map[string]time.Duration{"a target": 0, "nodes far apart": 2 * poll} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestQuietAfterTheLastOperation(t *testing.T) {
 	}
 }
 
-// The audit omits the nodes with transactions that are unfinished because of a fault: one reading gives both.
+// The audit omits nodes with transactions that a fault left unfinished. A single reading shows both.
 func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1, Links: make([][]geo.Link, 3)}
 	for r := range topology.Links {
@@ -86,7 +86,7 @@ func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	})
 }
 
-// A database that does not finish is not audited, and that is a fact as others are, not an error.
+// A database that never becomes quiescent is not audited. This is a fact for the judge, not an error.
 func TestNeverQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &stirring{script: []target.Activity{{Pending: 3}}}

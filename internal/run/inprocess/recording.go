@@ -13,7 +13,7 @@ import (
 // traced reports whether a plan's verifications need a history.
 func traced(p *plan.Plan) bool { return history.Needed(p.Run.Spec.Verify) }
 
-// recording is the history of a run, which the load generators of all regions write at the same time.
+// recording collects the history of a run. The load generators of all regions write to it concurrently.
 type recording struct {
 	topology   *geo.Topology
 	procedures *txn.Registry
@@ -30,7 +30,7 @@ func newRecording(p *plan.Plan, procedures *txn.Registry) *recording {
 	return &recording{topology: &p.Topology, procedures: procedures}
 }
 
-// of returns the recording for the load generators of a region; nil for none.
+// of returns the trace for the load generators of a region, or nil without a recording.
 func (r *recording) of(region geo.Region) *load.Trace {
 	if r == nil {
 		return nil
@@ -43,7 +43,7 @@ func (r *recording) of(region geo.Region) *load.Trace {
 	}}
 }
 
-// whole returns the history once all clients are done; nil for none.
+// whole returns the history, or nil without a recording. Call it once all clients have finished.
 func (r *recording) whole() *history.History {
 	if r == nil {
 		return nil

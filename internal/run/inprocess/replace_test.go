@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// replaced is a run over three regions of a database that replaces lost nodes, with faults.
+// replaced returns a run with faults over three regions, on a database that replaces lost nodes.
 func replaced(engine, load string, faults ...string) string {
 	text := manifestOf("aws", []string{"us-east-1", "us-west-2", "eu-west-1"}, engine, load, 1)
 	text = strings.Replace(text, "objectives: [{metric: abortPPM, max: 0}]", mayBeUnanswered, 1)
@@ -23,22 +23,22 @@ func replaced(engine, load string, faults ...string) string {
 	return text + "  faults: [" + strings.Join(faults, ", ") + "]\n"
 }
 
-// replacer is an engine that replaces lost nodes in a database of three regions with a node each.
+// replacer is an engine that replaces lost nodes in a database of three regions with one node each.
 type replacer struct {
 	name string
-	// needs are parameters without which the engine replaces no node, and quick are parameters with which it soon detects
-	// a lost node. leads is the role of the leading node.
+	// needs are parameters without which the engine replaces no node. quick are parameters that make it detect a lost
+	// node soon. leads is the role of the leading node.
 	needs, quick, leads string
 }
 
-// engine is spec.engine.
+// engine returns the value of spec.engine.
 func (r *replacer) engine(more ...string) string {
 	parameters := slices.DeleteFunc(append(more, r.needs), func(p string) bool { return p == "" })
 	return fmt.Sprintf("{name: %s, parameters: {%s}}", r.name, strings.Join(parameters, ", "))
 }
 
-// replacing returns all engines that replace lost nodes with one node in each region. primary is excluded, because its
-// writer is alone in its region here.
+// replacing returns all engines that replace lost nodes in a database with one node per region. It excludes primary,
+// whose writer would be the only node of its region.
 func replacing(t *testing.T) []replacer {
 	t.Helper()
 	all := []replacer{
@@ -85,10 +85,11 @@ func kills(n int, first, every time.Duration) (faults []string) {
 	return faults
 }
 
-// armed is the problem of kills for which a busy machine has no time: each waits until the previous loss is replaced.
+// armed is the problem of a kill that a busy machine delays until after the run: each kill waits until the previous
+// loss is replaced.
 const armed = "it was in state Armed when the run ended"
 
-// killsVariable is the environment variable with the number of consecutive kills.
+// killsVariable is the environment variable for the number of consecutive kills.
 const killsVariable = "GEOBENCH_KILLS"
 
 // killsAsked returns the requested number of consecutive kills.
@@ -105,8 +106,8 @@ func killsAsked(t *testing.T, usual int) int {
 	return n
 }
 
-// In real time, nodes without journals are killed one after another, until each has lost its state and is replaced.
-// Nothing that clients were notified of is lost, and every copy is complete.
+// In real time, nodes without journals are killed one after another, until each has lost its state and is replaced. No
+// acknowledged transaction is lost, and every copy is complete.
 func TestRunReplacements(t *testing.T) {
 	t.Parallel()
 	n := killsAsked(t, 5)
@@ -147,8 +148,8 @@ func TestRunReplacements(t *testing.T) {
 	}
 }
 
-// An empty process replaces a writer and gets the log from the writer's storage; a lost storage node or copy gets it
-// from the writer. Simulated and in real time no answered transaction is lost, and every copy is complete.
+// An empty process replaces a writer and gets the log from the writer's storage. A lost storage node or copy gets it
+// from the writer. In simulations and in real time no acknowledged transaction is lost, and every copy is complete.
 func TestWriterIsReplaced(t *testing.T) {
 	t.Parallel()
 	const fault = "{name: kill-%d, at: %ds, tolerance: 1m, containerKill: {target: {%s, count: 1}}}"
@@ -191,8 +192,8 @@ func TestWriterIsReplaced(t *testing.T) {
 	}
 }
 
-// A database is not required to recover from more simultaneous losses than it tolerates. This holds even if only the
-// run can determine the nodes that a fault hits. The run reports the reason, and the fault hits no node.
+// A database need not recover from more simultaneous losses than it tolerates. A fault that would cause them hits no
+// node, and the run reports the reason. This also holds if the targets are known only during the run.
 func TestTooManyLosses(t *testing.T) {
 	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"
@@ -208,7 +209,7 @@ func TestTooManyLosses(t *testing.T) {
 	}
 }
 
-// A loss that is due before the previous one is replaced waits for the replacement.
+// A loss whose time arrives before the previous loss is replaced waits for the replacement.
 func TestLossesWait(t *testing.T) {
 	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"

@@ -19,16 +19,16 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// tape is what the load generator of a region sent and received in a run: enough to play the generator again without
-// the database.
+// tape records what the load generator of a region sent and received in a run, so that the generator can be replayed
+// without the database.
 type tape struct {
 	calls   []call
 	answers []answer
-	numbers map[txn.ID]int // of calls
+	numbers map[txn.ID]int // indexes of calls
 	real    workload.Generator
 }
 
-// call is a transaction that the generator of a workload made.
+// call is a transaction from a workload's generator.
 type call struct {
 	t txn.Transaction
 	r workload.Request
@@ -37,7 +37,7 @@ type call struct {
 // answer is an outcome that a client received.
 type answer struct {
 	at     time.Duration
-	number int // of the call
+	number int // index of the call
 	o      txn.Outcome
 }
 
@@ -77,7 +77,7 @@ func (l listener) Complete(o txn.Outcome) {
 	l.Client.Complete(o)
 }
 
-// taped is a recorded run: its document, what judge.Document made it of, the tapes of its regions, and its population.
+// taped is a recorded run: its document, the facts behind it, the tapes of its regions, and its population.
 type taped struct {
 	document   *result.Document
 	facts      judge.Facts
@@ -106,8 +106,8 @@ func record(t *testing.T, p *plan.Plan) *taped {
 	return x
 }
 
-// replayed is a workload whose generators make the transactions of a tape, in their order. Its ledgers are those of the
-// recorded run, since the database is its database: a missing answer does not undo a commit.
+// replayed is a workload whose generators return the transactions of a tape in order. Its ledgers are those of the
+// recorded run, because the replay uses that run's database: a missing answer does not undo a commit.
 type replayed struct {
 	workload.Workload
 	tape *tape
@@ -135,7 +135,7 @@ func (*tapeReader) Late(txn.Outcome)             {}
 func (r *tapeReader) Ledger() workload.Ledger    { return r.tape.real.Ledger() }
 func (r *tapeReader) Realised() []workload.Count { return r.tape.real.Realised() }
 
-// stage plays a load generator in virtual time, with the answers of a tape in the place of a database.
+// stage plays a load generator in virtual time, with the answers of a tape instead of a database.
 type stage struct {
 	now     time.Duration
 	timers  timers.Queue
@@ -147,7 +147,7 @@ func (s *stage) Now() time.Duration                          { return s.now }
 func (s *stage) After(d time.Duration, timer protocol.Timer) { s.timers.Push(s.now+d, timer) }
 func (s *stage) Submit(t *txn.Transaction)                   { s.sent = append(s.sent, t.ID) }
 
-// play returns the report of the load generator of a region that receives these answers.
+// play returns the report of a region's load generator that receives these answers.
 func play(t *testing.T, p *plan.Plan, r geo.Region, x *tape, answers []answer) *result.Report {
 	t.Helper()
 	with := *p
@@ -181,8 +181,8 @@ func play(t *testing.T, p *plan.Plan, r geo.Region, x *tape, answers []answer) *
 	return m.Report()
 }
 
-// replay returns the document of the recorded run, with the objectives of a plan, whose clients receive other answers:
-// spoil changes the recorded ones, or omits them.
+// replay returns the document of the recorded run with other answers and with the objectives of p. spoil changes or
+// omits recorded answers.
 func (x *taped) replay(t *testing.T, p *plan.Plan, spoil func(answer) (answer, bool)) *result.Document {
 	t.Helper()
 	f := x.facts
@@ -204,10 +204,10 @@ func (x *taped) replay(t *testing.T, p *plan.Plan, spoil func(answer) (answer, b
 	return d
 }
 
-// population hashes the transactions that clients send, and when, by region.
+// population has a hash, by region, of the transactions that clients send and their times.
 type population map[geo.Region]uint64
 
-// counted is an environment of a client whose transactions are in a population.
+// counted is a client environment that adds its transactions to a population.
 type counted struct {
 	protocol.ClientEnv
 	region geo.Region
@@ -228,7 +228,7 @@ func (c counted) Submit(t *txn.Transaction) {
 	c.ClientEnv.Submit(t)
 }
 
-// sameBytes holds the replay of a run with its own answers to the run's document.
+// sameBytes checks that the replay of a run with its own answers gives the run's document.
 func sameBytes(t *testing.T, name string, run, again *result.Document) {
 	t.Helper()
 	var a, b bytes.Buffer

@@ -10,9 +10,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/broken"
 )
 
-// overtaken simulates clients on few records of a database that aborts overtaken transactions, the only one that aborts
-// because of conflicts: snapshot isolation in one node. If every record that is read is also written, it is strictly
-// serializable.
+// overtaken simulates clients on few records of a database that aborts overtaken transactions: snapshot isolation on a
+// single node. It is the only database that aborts because of conflicts. If every record that is read is also written,
+// it is strictly serializable.
 func overtaken(t *testing.T, retry string) *result.Document {
 	t.Helper()
 	p := planOf(t, fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
@@ -59,8 +59,8 @@ func TestRetryConflicts(t *testing.T) {
 		if a.Causes["conflict"] != a.Aborted || s.Causes["conflict"] != s.Aborted || a.Aborted == 0 || a.Refused+a.Unknown+s.Refused+s.Unknown > 0 {
 			t.Errorf("%s: %+v, attempts %+v", name, s.Counts, a.Counts)
 		}
-		// Attempts that did not commit were retried, or were the last attempts of transactions that were due in a window or
-		// before it.
+		// An aborted attempt was either retried, or was the last attempt of a transaction that was due before or in a
+		// window.
 		if before := a.Aborted - a.Retried - s.Aborted; before < 0 || before > 2*20 {
 			t.Errorf("%s: %d attempts aborted, %d retried, %d transactions aborted: %d are left over", name, a.Aborted, a.Retried, s.Aborted, before)
 		}

@@ -30,35 +30,35 @@ import (
 const (
 	// startWithin bounds the start of the nodes.
 	startWithin = 20 * time.Second
-	// startAhead is the time by which the common start is set in advance, so that every load generator is ready.
+	// startAhead is how far in advance the common start is set, so that every load generator is ready.
 	startAhead  = 200 * time.Millisecond
 	poll        = 100 * time.Millisecond
 	reportEvery = time.Second
 )
 
-// verifyWithin bounds the time until the measured network matches the declared network. A machine that also builds and
-// tests other packages needs longer: the tests of this package raise it.
+// verifyWithin bounds the time until the measured network matches the declared network. The tests of this package raise
+// it, because a machine that also builds and tests other packages needs longer.
 var verifyWithin = time.Minute
 
-// Run runs a plan in real time. Every node of the database is in this process. The nodes use TCP on the loopback
-// interface, with links delayed as declared, and there is one load generator per region. Run starts to measure once
-// every link's measured round trip matches the declared one.
+// Run runs a plan in real time. All nodes of the database are in this process and use TCP on the loopback interface,
+// with the declared delays of links. Each region has one load generator. Measuring starts once the measured round trip
+// of every link matches the declared one.
 //
-// If the context ends, the error is the context's, and the document holds the measurements until then, marked as
-// Invalid with the reason Cancelled. The document is nil if there are none.
+// If ctx is done early, Run returns its error, and a document with the measurements so far. The document is Invalid
+// with the reason Cancelled, or nil if there are no measurements.
 func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
 	return Observed(ctx, p, report, Observer{})
 }
 
-// Observer takes the live metrics of a run.
+// Observer receives the live metrics of a run.
 type Observer struct {
-	// Registry gets the metrics; nil for none.
+	// Registry registers the metrics; nil for none.
 	Registry prometheus.Registerer
-	// Last is called when the result exists and before the database is closed: the last opportunity to collect its
-	// metrics. nil for no call.
+	// Last, if not nil, is called once the result exists and before the database is closed. It is the last opportunity to
+	// collect metrics.
 	Last func(context.Context)
 
-	disk       journal.Disk // of journals; nil for the operating system's
+	disk       journal.Disk // for journals; nil for the operating system's
 	cutJournal int64        // as in node.Config
 }
 
@@ -80,13 +80,13 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 			return nil, err
 		}
 		cfg.Journals = folder
-		defer os.RemoveAll(folder) //nolint:errcheck // nothing of it is needed
+		defer os.RemoveAll(folder) //nolint:errcheck // best effort: the run is over
 	}
 	nodes, err := node.StartLocal(starting, *p.Deployment(time.Now(), "local"), cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer nodes.Close() //nolint:errcheck // the document already has its figures
+	defer nodes.Close() //nolint:errcheck // best effort: the document already has its figures
 	live.nodes(nodes)
 
 	live.enter(v1alpha1.StageLoad)
@@ -124,13 +124,13 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	return document, err
 }
 
-// measurement plays a plan on a database that is loaded, and judges it.
+// measurement plays a plan on a loaded database and judges it.
 type measurement struct {
 	db target.Database
-	// nodes are the database's own where they run in this process, else nil. faults may be nil.
+	// nodes are the database's nodes if they run in this process, else nil. faults is nil if the plan has none.
 	nodes  *node.Local
 	faults *process
-	// facts has the plan from the beginning.
+	// facts initially has only the plan and the kind of the database.
 	facts  judge.Facts
 	report Report
 	live   *live
@@ -152,6 +152,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 		}
 	}
 	rec := newRecording(f.Plan, catalog.Procedures())
+	// Connect all clients before the common start: slow connections must not shorten the window of their region.
 	players, err := m.connect(ctx, rec)
 	if err != nil {
 		return nil, err
@@ -170,6 +171,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 		return m.cancelled(ctx, start)
 	}
 	if f.After, err = m.db.Status(ctx); err != nil {
+		// The answers were measured correctly, so report the missing status as a fact, not as a failed run.
 		f.Unaudited = errors.Join(f.Unaudited, fmt.Errorf("the figures of the nodes after the run are not known: %w", err))
 	}
 	if f.Target != nil && f.Unaudited == nil {
@@ -180,7 +182,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 	return judge.Document(f)
 }
 
-// lost returns why a database of this process will never be quiet; nil where nothing is known.
+// lost returns the reason why a database in this process will never become quiescent, or nil if there is none.
 func (m *measurement) lost() error {
 	if m.nodes == nil {
 		return nil
@@ -197,14 +199,14 @@ func (m *measurement) lost() error {
 	return nil
 }
 
-// deviations records disturbances of the nodes that are not in the plan, for nodes of this process.
+// deviations records disturbances of this process's nodes that are not in the plan.
 func (m *measurement) deviations(start time.Time) {
 	if m.nodes != nil {
 		m.facts.Deviations, m.facts.FastLinks = deviations(m.facts.Plan, m.nodes, m.faults, start)
 	}
 }
 
-// deref turns what nodes answer into what package result takes.
+// deref dereferences the answers of nodes.
 func deref[T any](answers []*T, err error) ([]T, error) {
 	out := make([]T, len(answers))
 	for i, a := range answers {
@@ -213,7 +215,7 @@ func deref[T any](answers []*T, err error) ([]T, error) {
 	return out, err
 }
 
-// verifyNetwork waits until the median of every link's measured round trip matches the declared one.
+// verifyNetwork waits until the median round trip of every link matches the declared round trip.
 func verifyNetwork(ctx context.Context, p *plan.Plan, nodes *node.Local) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyWithin)
 	defer cancel()
@@ -247,28 +249,28 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// players are the load generators of all regions, by region, and their connections.
+// players has the load generators and their connections, by region.
 type players struct {
 	workers []*load.Worker
 	targets []target.Target
-	stop    context.CancelFunc // of what their connections were opened with
+	stop    context.CancelFunc // ends the context in which the connections were opened
 }
 
 func (p *players) close() {
 	p.stop()
 	for _, w := range p.workers {
-		_ = w.Close() // they do not play any more
+		_ = w.Close() // it no longer plays
 	}
 	for _, t := range p.targets {
-		_ = t.Close() // the sessions are closed by then
+		_ = t.Close() // its sessions are already closed
 	}
 }
 
-// connect connects the clients of all regions. The caller plays them.
+// connect connects the clients of all regions. The caller must play or close them.
 func (m *measurement) connect(ctx context.Context, rec *recording) (*players, error) {
 	p := m.facts.Plan
 	regions := len(p.Topology.Regions)
-	shards := 1 // of a target, each of which opens connections
+	shards := 1 // of a target, because each shard opens connections
 	if m.facts.Target == nil {
 		shards = max(1, runtime.GOMAXPROCS(0)/regions)
 	}
@@ -294,11 +296,13 @@ func (m *measurement) connect(ctx context.Context, rec *recording) (*players, er
 	for r, w := range all.workers {
 		connecting.Go(func() {
 			if err := w.Connect(opening, all.targets[r]); err != nil {
+				// Stop connecting the remaining regions: the run needs all of them.
 				stop(err)
 			}
 		})
 	}
 	connecting.Wait()
+	// Leave the context open on success: the connections use it until players.close.
 	if opening.Err() != nil {
 		all.close()
 		return nil, context.Cause(opening)
@@ -306,7 +310,7 @@ func (m *measurement) connect(ctx context.Context, rec *recording) (*players, er
 	return all, nil
 }
 
-// playAll plays the clients of all regions, and returns their start time.
+// playAll plays the clients of all regions and returns their common start time.
 func (m *measurement) playAll(ctx context.Context, players *players) (start time.Time, err error) {
 	defer players.close()
 	f, live := &m.facts, m.live
@@ -337,6 +341,7 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 	err = g.Wait()
 	f.Execution = load.ExecutionAt("", start, schedule(p))
 	stop()
+	// Wait for both goroutines: tell must not report after the run, and the meter returns the driver's measurement.
 	<-told
 	f.Driver = <-meter
 	f.DriverName = "this process, which runs the nodes and the load generators,"
@@ -356,9 +361,10 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 	return start, err
 }
 
-// cancelled returns the result of a run that started at start and was cancelled.
+// cancelled returns the result of a run that started at start and was canceled.
 func (m *measurement) cancelled(ctx context.Context, start time.Time) (*result.Document, error) {
 	elapsed := time.Since(start)
+	// ctx is already done, but the nodes' status is still needed.
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
 	defer cancel()
 	var err error
@@ -370,7 +376,7 @@ func (m *measurement) cancelled(ctx context.Context, start time.Time) (*result.D
 	return d, errors.Join(ctx.Err(), err)
 }
 
-// tell reports the progress until ctx ends.
+// tell reports the progress until ctx is done.
 func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Worker, report Report) {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
@@ -389,25 +395,27 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 	}
 }
 
-// stalled is the time after a permanent loss of nodes after which unfinished transactions count as permanently
+// stalled is how long pending work must stay unchanged, after a permanent loss of nodes, to count as permanently
 // unfinished.
 const stalled = 5 * time.Second
 
-// auditQuiet waits until the database is quiescent and audits all nodes; a database that does not become quiescent in
-// time is not audited. It is quiescent when nothing has been pending for the longest round trip and no row was used:
-// messages in flight are pending at no node. After faults that took nodes permanently, some of the remaining nodes may
-// wait for the lost nodes forever. The audit omits these waiting nodes.
+// auditQuiet waits until the database is quiescent and audits all nodes. It audits nothing if the database does not
+// become quiescent in time. Messages in flight are pending at no node. So the database counts as quiescent only if
+// nothing was pending and no row was used for the longest round trip. After a permanent loss, some of the remaining
+// nodes may wait for the lost nodes forever; the audit omits them.
 func (m *measurement) auditQuiet(ctx context.Context) error {
 	f := &m.facts
 	var gone []geo.NodeID
 	if f.Timeline != nil {
 		gone = f.Timeline.Lost()
 	}
-	// The distances between the nodes of a target are unknown: it takes two readings to see that no row was used.
+	// The distances between the nodes of a target are unknown. With at least one poll interval, two readings must agree
+	// that no row was used.
 	calm := max(f.Plan.Topology.LongestRTT(), poll)
 	begin := time.Now()
 	operations, since := int64(-1), begin
 	for {
+		// A database that has lost state never becomes quiescent, so do not wait for it.
 		if err := m.lost(); err != nil {
 			return err
 		}
@@ -415,6 +423,8 @@ func (m *measurement) auditQuiet(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("what goes on in the database after the last answer is not known: %w", err)
 		}
+		// Operations matter only while nothing is pending. After a loss, a constant number of pending transactions counts
+		// as stalled even if rows are still used.
 		if now.Pending != f.Unfinished || now.Pending == 0 && now.Operations != operations {
 			f.Unfinished, operations, since = now.Pending, now.Operations, time.Now()
 		}

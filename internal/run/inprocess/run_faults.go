@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// processPoll is the time between attempts of an unfinished step of a fault in real time.
+	// processPoll is the time between two attempts at an unfinished step of a fault.
 	processPoll = 20 * time.Millisecond
-	// processPatience is after how long a fault is given up.
+	// processPatience is the time after which a fault's step is abandoned.
 	processPatience = 10 * time.Second
 )
 
-// process injects faults into the nodes of this process: its fault.Injector.
+// process is a fault.Injector for the nodes of this process.
 type process struct {
 	nodes    *node.Local
 	database *fault.Database
 	t        *geo.Topology
 	timeline *fault.Timeline
-	start    time.Time // of measuring
-	// observe is called after every step; nil for no call.
+	start    time.Time // start of the first window
+	// observe, if not nil, is called after every step.
 	observe func([]*fault.Life)
-	// refused has the nodes that cannot continue from their journals, with the reasons: this is not retried.
+	// refused has the nodes that cannot continue from their journals, with the reasons. Their restart is not retried.
 	refused map[geo.NodeID]error
 }
 
-// injectProcess returns the injector of the plan's faults; nil when there are none.
+// injectProcess returns the injector of the plan's faults, or nil without faults.
 func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 	if len(p.Run.Spec.Faults) == 0 {
 		return nil
@@ -44,9 +44,9 @@ func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 	return &process{nodes: nodes, database: database(p), t: &p.Topology, timeline: timeline, refused: map[geo.NodeID]error{}}
 }
 
-// play takes the steps of the timeline, which counts from start, until it is over or ctx ends. Some faults cannot be
-// reverted, such as the stop of a node with a damaged journal. Such a fault is left in place when its patience is over
-// and clients have sent all transactions.
+// play carries out the timeline, which counts from start, until it is over or ctx is done. Some faults cannot be
+// reverted, for example a stopped node whose journal is damaged. play leaves such a fault in place once its patience is
+// over and clients have sent all transactions, at time sent.
 func (in *process) play(ctx context.Context, start time.Time, sent time.Duration) error {
 	in.start = start
 	for {
@@ -63,7 +63,7 @@ func (in *process) play(ctx context.Context, start time.Time, sent time.Duration
 	}
 }
 
-// stuck reports whether all faults that are not over have gone wrong.
+// stuck reports whether every fault that is not over has a problem.
 func (in *process) stuck() bool {
 	return !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return l.State != fault.Done && l.Problem == "" })
 }
@@ -80,7 +80,7 @@ func (in *process) Roles(ctx context.Context) (fault.Roles, error) {
 // Setup implements fault.Injector.
 func (in *process) Setup(_ context.Context, l *fault.Life) error {
 	l.Replaced = in.database.Replaces(l.Fault)
-	l.Lasting = l.Fault.Kills() && !in.database.Restarts(l.Fault) && !l.Replaced // without a journal, nodes keep their data in memory
+	l.Lasting = l.Fault.Kills() && !in.database.Restarts(l.Fault) && !l.Replaced // without journals, nodes lose their data
 	return in.database.CanLose(l)
 }
 
@@ -89,8 +89,8 @@ func (in *process) Inject(ctx context.Context, _ *fault.Life, c *fault.Condition
 	return in.apply(ctx, c)
 }
 
-// Propagated implements fault.Injector: a node has executed an instruction once it has answered, and its log has the
-// time.
+// Propagated implements fault.Injector. A node has carried out an instruction by the time that it answers; its log has
+// the exact time.
 func (in *process) Propagated(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if !l.Fault.Kills() {
 		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
@@ -103,8 +103,8 @@ func (in *process) Recover(ctx context.Context, _ *fault.Life, c *fault.Conditio
 	return in.apply(ctx, c)
 }
 
-// Recovered implements fault.Injector: a node that was started again has replayed its journal and found its peers;
-// where a new incarnation took its place, nothing lacks a copy any more.
+// Recovered implements fault.Injector. A restarted node must have replayed its journal and connected to its peers. If a
+// new incarnation replaced the node, the database must also be fully replicated.
 func (in *process) Recovered(ctx context.Context, l *fault.Life, c *fault.Conditions) (bool, error) {
 	if !l.Fault.Kills() {
 		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
@@ -124,7 +124,7 @@ func (in *process) Recovered(ctx context.Context, l *fault.Life, c *fault.Condit
 // Cleanup implements fault.Injector.
 func (in *process) Cleanup(context.Context, *fault.Life) error { return nil }
 
-// apply brings the nodes to the conditions. The remaining nodes are first notified of the lost nodes.
+// apply establishes the conditions on the nodes. It notifies the remaining nodes of lost nodes before it stops these.
 func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 	lost := in.timeline.Lost()
 	for i := range c.Nodes {
@@ -146,12 +146,14 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 			}
 			if err := again(id); err != nil {
 				err = fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
+				// A damaged journal stays damaged. Any other error, such as a port in use, may pass, so it is retried.
 				if _, damaged := errors.AsType[*journal.Error](err); damaged {
 					in.refused[id] = err
 				}
 				return err
 			}
 		}
+		// Every call states the complete disturbance, so repeating it after an error does no harm.
 		if err := in.nodes.Node(id).Disturb(ctx, admin.Now(c.Disturbance(id, in.t, lost))); err != nil {
 			return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
 		}
@@ -162,7 +164,7 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 	return nil
 }
 
-// nodeTracks hold the logs of the nodes of this process against a timeline that counts from start.
+// nodeTracks compares the logs of this process's nodes with a timeline that counts from start.
 func nodeTracks(nodes *node.Local, t *fault.Timeline, start time.Time) (out []*fault.Track[*admin.Disturbance]) {
 	zero := time.Since(start) - admin.Monotonic()
 	for id := range t.Plan.Topology.Nodes() {
@@ -171,11 +173,11 @@ func nodeTracks(nodes *node.Local, t *fault.Timeline, start time.Time) (out []*f
 	return out
 }
 
-// nodeFaults reports whether the nodes of a process inject a fault into themselves.
+// nodeFaults reports whether the nodes inject a fault themselves, which is so for all faults except kills.
 func nodeFaults(l *fault.Life) bool { return !l.Fault.Kills() }
 
 // deviations returns disturbances of this process's nodes that are not in the plan, and the periods in which their
-// links were too fast. It covers the windows of a run that measures from start on.
+// links were too fast. It covers the windows of a run whose first warm-up starts at start.
 func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) (out []fault.Deviation, fast []fault.FastLink) {
 	s := schedule(p)
 	t := fault.NewTimeline(fault.NewPlan(nil, &p.Topology, p.Seed()), processPoll, processPatience)

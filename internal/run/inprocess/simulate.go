@@ -22,25 +22,25 @@ import (
 )
 
 const (
-	// settle is the virtual time before the first warm-up: leaders are elected, links are measured.
+	// settle is the virtual time before the first warm-up, in which leaders are elected and links are measured.
 	settle = 3 * time.Second
-	// step is the virtual time between two looks at the context and the progress.
+	// step is the virtual time between two checks of the context and two progress reports.
 	step = 100 * time.Millisecond
-	// probeEvery is the interval at which round trips are measured.
+	// probeEvery is the interval between two probes of a round trip.
 	probeEvery = 100 * time.Millisecond
 )
 
-// Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. When the context ends, it
-// does as Run does.
+// Simulate runs a plan in virtual time. The same plan gives the same document, byte for byte. Cancellation works as in
+// Run.
 func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
 	return simulateWith(ctx, p, report, func(_ geo.Region, m *load.Machine) attach { return m.Attach }, judge.Document)
 }
 
-// attach creates a client with its environment.
+// attach creates a client for its environment.
 type attach = func(protocol.ClientEnv) protocol.Client
 
-// simulateWith is Simulate with clients that attached makes of the load generators, and with a document that conclude
-// makes of a run whose schedule is over.
+// simulateWith is Simulate with two replaceable parts: attached creates the clients from the load generators, and
+// conclude creates the document of a run that has completed its schedule.
 func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached func(geo.Region, *load.Machine) attach,
 	conclude func(*judge.Facts) (*result.Document, error)) (*result.Document, error) {
 	procedures, db, timeline := catalog.Procedures(), database(p), faultsOf(p)
@@ -69,6 +69,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 	plan := schedule(p)
 	from, _ := plan.Window(1)
 	var faults *simulated.Injector
+	// The timeline of faults counts from the start of the first window, as in real time.
 	if len(timeline.Faults) > 0 {
 		faults = simulated.Start(s, db, timeline, settle+from, nil)
 	}
@@ -82,7 +83,8 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		}
 		report(pr)
 	}
-	// advance runs the simulation in steps until done, or until limit; it reports whether done was reached first.
+	// advance runs the simulation in steps until done returns true or limit is reached. It reports whether done returned
+	// true.
 	advance := func(stage string, limit time.Duration, done func() bool) (bool, error) {
 		for !done() {
 			if err := ctx.Err(); err != nil {
@@ -112,6 +114,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		}
 		return true
 	}
+	// plan.End includes the last request timeout, so a client that has not finished a step later would wait forever.
 	if ok, err := advance("simulating", settle+plan.End()+step, finished); err != nil {
 		f.After, f.Unfinished = statuses(p, s), s.Pending()
 		for _, m := range machines {
@@ -138,7 +141,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		return nil, err
 	}
 	f.After, f.Unfinished = statuses(p, s), s.Pending()
-	// a load that fills a link makes probes wait, although the network matches the declared one
+	// A load that fills a link delays probes although the network matches its declaration.
 	if faults == nil && !limited(&p.Topology) {
 		f.RTTs = roundTrips(p, s)
 	}
@@ -146,6 +149,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		m.EndTrace()
 		f.Reports = append(f.Reports, m.Report())
 	}
+	// After a permanent loss the database may never become quiescent; LeftOut omits the nodes that still wait.
 	if quiet || len(gone) > 0 {
 		f.Audits = &audit.Audits{Out: judge.LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })}
 		for n := range geo.NodeID(p.Topology.Nodes()) {
@@ -156,15 +160,15 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 	return conclude(f)
 }
 
-// limited reports whether a link has a bandwidth.
+// limited reports whether any link has a limited bandwidth.
 func limited(t *geo.Topology) bool {
 	return slices.ContainsFunc(t.Links, func(row []geo.Link) bool {
 		return slices.ContainsFunc(row, func(l geo.Link) bool { return l.BandwidthMbps > 0 })
 	})
 }
 
-// roundTrips returns the round trips measured so far. Faults change them, so the round trips before the load represent
-// the network.
+// roundTrips returns the round trips measured so far. Faults change round trips, so with faults the measurements before
+// the load represent the network.
 func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
 	for a, from := range p.Topology.Regions {
 		for b, to := range p.Topology.Regions {
@@ -177,8 +181,9 @@ func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
 	return out
 }
 
-// settled returns a function that reports whether a database is quiescent: nothing is pending anywhere, and nothing
-// that was sent before that has led to operations since it arrived. Messages in flight are pending at no node.
+// settled returns a function that reports whether the database is quiescent. Messages in flight are pending at no node.
+// So the function first records the time and the number of operations. The database is quiescent once all messages sent
+// before that time have arrived without a further operation.
 func settled(s *sim.Sim) func() bool {
 	since, operations := time.Duration(-1), uint64(0)
 	return func() bool {
@@ -198,8 +203,8 @@ func settled(s *sim.Sim) func() bool {
 	}
 }
 
-// statuses returns the status of the simulated nodes. The simulator counts traffic by region: the first node of a
-// region has the counts of all.
+// statuses returns the status of the simulated nodes. The simulator counts traffic by region, so the first node of each
+// region has the traffic of the whole region.
 func statuses(p *plan.Plan, s *sim.Sim) []admin.Status {
 	t := &p.Topology
 	out := make([]admin.Status, t.Nodes())

@@ -8,9 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Tested plays a plan by play after its functional tests, if they pass: otherwise the error is a
-// acceptance.NotPassedError. It returns all documents that there are, in the order in which they were made, whatever
-// the error.
+// Tested plays a plan's functional tests with play and, if they pass, the plan itself. Otherwise it returns an
+// acceptance.NotPassedError. It always returns all documents so far, in the order in which they were created.
 func Tested(p *plan.Plan, play func(*plan.Plan) (*result.Document, error)) (docs []*result.Document, err error) {
 	one := func(p *plan.Plan) (*result.Document, error) {
 		d, err := play(p)

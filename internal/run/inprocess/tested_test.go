@@ -14,8 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// A run is played once all of its functional tests have passed, and all of them are played whatever the outcome of the
-// first.
+// A run is played only after all its functional tests have passed. All tests are played, whatever their outcomes.
 func TestTested(t *testing.T) {
 	t.Parallel()
 	named := func(name string) *plan.Plan {

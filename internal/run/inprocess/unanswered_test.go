@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// deaf is a client whose answers are replaced from an instant on.
+// deaf is a client whose answers are replaced from some time on.
 type deaf struct {
 	protocol.Client
 	env  protocol.ClientEnv
@@ -37,7 +37,7 @@ func (d *deaf) Complete(o txn.Outcome) {
 	}
 }
 
-// spoiling replaces the answers from an instant on.
+// spoiling returns a function that replaces the answers from a time on.
 func spoiling(from time.Duration, lose func(answer) (answer, bool)) func(answer) (answer, bool) {
 	return func(a answer) (answer, bool) {
 		if a.at < from {
@@ -47,7 +47,7 @@ func spoiling(from time.Duration, lose func(answer) (answer, bool)) func(answer)
 	}
 }
 
-// losses replace an answer by a worse one, or by none.
+// losses replace an answer by a worse answer, or by none.
 var losses = map[string]func(answer) (answer, bool){
 	"nothing": func(answer) (answer, bool) { return answer{}, false },
 	"refusal": func(a answer) (answer, bool) {
@@ -63,7 +63,8 @@ var losses = map[string]func(answer) (answer, bool){
 // The window of the metamorphic runs.
 const windowFrom, windowTo = settle + 500*time.Millisecond, settle + 2500*time.Millisecond
 
-// stalls delay an answer. Only a recorded run can have them, since an answer of the database has no time machine.
+// stalls delay an answer. Only replays can use them, because a running database cannot move an answer to a time that
+// depends on the future.
 var stalls = map[string]func(answer) (answer, bool){
 	"stall until just before the end": func(a answer) (answer, bool) { return delayed(a, windowTo-time.Microsecond) },
 	"stall beyond the end":            func(a answer) (answer, bool) { return delayed(a, windowTo+time.Millisecond) },
@@ -74,7 +75,7 @@ func delayed(a answer, until time.Duration) (answer, bool) {
 	return a, true
 }
 
-// metamorphicWorkloads are played by all engines; the first one in each test, the others in the thorough mode.
+// metamorphicWorkloads are used with all engines: the first in every test run, the others only in thorough mode.
 var metamorphicWorkloads = map[string]string{
 	"rmw":       "rmw: {records: 10000}",
 	"smallbank": "smallbank: {customers: 10000, multiHomePercent: 25}",
@@ -86,10 +87,10 @@ var metamorphicWorkloads = map[string]string{
 
 // tallied counts the cases of the metamorphic test.
 type tallied struct {
-	runs     int // recorded, and replayed with their own answers to the same document
-	replayed int // replays of a recorded run with replaced answers: equal populations by construction
+	runs     int // recorded runs, whose replays with their own answers gave the same document
+	replayed int // replays with replaced answers; their populations are equal by construction
 	repeated int // simulations with replaced answers and an equal population
-	unequal  int // simulations with replaced answers whose clients sent other transactions: only the verdict is compared
+	unequal  int // simulations with replaced answers and a different population, for which only the verdict is compared
 	fallen   int // percentiles that fell by at most lateFallPercent in replays with late answers
 }
 
@@ -103,17 +104,17 @@ func (c tallied) String() string {
 		c.runs, c.replayed, c.repeated, c.unequal, c.fallen, lateFallPercent)
 }
 
-// TestNoFigureImproves compares runs in an open loop with runs in which a part of the answers is replaced by missing,
-// refused or late ones. The transactions due are the same, and so are all earlier observations: no percentile may fall
-// in any region, and no verdict or objective may become better.
+// TestNoFigureImproves compares open-loop runs with runs in which some answers are missing, refused or late. The due
+// transactions are the same, and so are all earlier observations. So no percentile may fall in any region, and no
+// verdict or objective may improve.
 //
-// Each run is recorded. A replay plays the load generators again, with the recorded transactions and replaced answers,
-// and gives their reports to the estimator and the judge: its population is the run's. A replay with the run's own
-// answers must give the same document, byte for byte. A second simulation, whose database receives what the clients
-// send in the meantime, compares the whole path, but its percentiles only where clients have sent the same transactions
-// at the same instants.
+// Each run is recorded. A replay runs the load generators again with the recorded transactions and replaced answers,
+// and passes their reports to the estimator and the judge, so its population equals the run's. A replay with the run's
+// own answers must give the same document, byte for byte. A second simulation with replaced answers covers the whole
+// path, including the database. Its percentiles are compared only if the clients sent the same transactions at the same
+// times.
 //
-// GEOBENCH_METAMORPHIC=N plays N seeds of all workloads; without it, one of the simplest.
+// GEOBENCH_METAMORPHIC=N uses N seeds of all workloads. Without it, the test uses one seed of the simplest workload.
 func TestNoFigureImproves(t *testing.T) {
 	t.Parallel()
 	thorough, seeds, percents := false, 1, []time.Duration{10}
@@ -150,7 +151,7 @@ func TestNoFigureImproves(t *testing.T) {
 	}
 }
 
-// metamorphic is a run that is compared with runs with lost answers.
+// metamorphic is a run that is compared with runs that lose answers.
 type metamorphic struct {
 	engine, workload, timeout string
 	seed                      int
@@ -160,8 +161,8 @@ func (c *metamorphic) String() string {
 	return fmt.Sprintf("%s, %s, seed %d, timeout %s", c.engine, c.workload, c.seed, c.timeout)
 }
 
-// play compares the run with all losses, in the last percents of the window and in as large a part of all answers,
-// drawn at random.
+// play compares the run with all losses: in the last percents of the window, and in an equally large random share of
+// all answers.
 func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played tallied) {
 	t.Helper()
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+c.engine+"}",
@@ -173,7 +174,7 @@ func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played talli
 	sameBytes(t, c.String(), run.document, run.replay(t, p, func(a answer) (answer, bool) { return a, true }))
 	played.runs++
 
-	// Each percentile misses its limit by a microsecond: one that falls would hold it.
+	// Each percentile misses its limit by a microsecond, so a percentile that fell would meet it.
 	var limits []string
 	was := run.document.Summary.LatencyMicroseconds
 	for metric, q := range map[string]v1alpha1.Quantile{"P50": was.P50, "P90": was.P90, "P99": was.P99} {
@@ -210,7 +211,7 @@ func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played talli
 	return played
 }
 
-// simulate plays the run again with clients of which like is an example.
+// simulate simulates the run again, with clients like the given one.
 func (c *metamorphic) simulate(t *testing.T, name string, p *plan.Plan, run *taped, like *deaf, played *tallied) {
 	t.Helper()
 	sent := population{}
@@ -271,7 +272,7 @@ func notBetter(t *testing.T, name string, before, after *result.Document, late b
 	return fallen
 }
 
-// TestStallsDoNotPass plays runs whose figures looked fine when they omitted unanswered transactions.
+// TestStallsDoNotPass plays runs whose figures looked good when unanswered transactions were omitted.
 func TestStallsDoNotPass(t *testing.T) {
 	t.Parallel()
 	const far = "links: [{from: us-west-2, to: ap-northeast-1, rtt: 100ms%s}]"
@@ -317,7 +318,7 @@ func TestStallsDoNotPass(t *testing.T) {
 	}
 }
 
-// A region that is dark for half of the run is seen, although another one commits twenty times as much.
+// A region that does not answer for half of the run is detected, although another region commits twenty times as much.
 func TestDarkRegionIsSeen(t *testing.T) {
 	t.Parallel()
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin, parameters: {ordering: leader, batch: 5ms}}", "{clientsPerRegion: 5, warmup: 1s, duration: 20s}", 1)

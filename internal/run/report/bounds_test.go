@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// doubtful returns a result in which a tenth of the transactions of the last region had no answer. In all seconds the
-// p99 is only a lower bound, and no transaction finished in the second second.
+// doubtful returns a result in which a tenth of the last region's transactions were not answered. In all seconds the
+// p99 is only a lower bound, and in the second second no transaction finished.
 func doubtful(t *testing.T) *result.Document {
 	d := *document(t)
 	d.Histograms.Series, d.Timeline = slices.Clone(d.Histograms.Series), slices.Clone(d.Timeline)
@@ -28,7 +28,7 @@ func doubtful(t *testing.T) *result.Document {
 	return &d
 }
 
-// Lower bounds are marked in the charts of a result, and the captions say how.
+// The charts of a result mark lower bounds, and their captions explain the marks.
 func TestChartsMarkLowerBounds(t *testing.T) {
 	honest, bounded := figures("", document(t)), figures("", doubtful(t))
 	for id, says := range map[string]string{"latency-cdf": "not known beyond", "latency-box": "lower bound",
@@ -63,7 +63,7 @@ func TestSeriesOverTime(t *testing.T) {
 	}
 }
 
-// Points of a sweep of which only bounds are known, or that are infinite, are in the chart and in its table.
+// Points of a sweep that are infinite, or known only by a bound, appear in the chart and in its table.
 func TestSweepsMarkLowerBounds(t *testing.T) {
 	r := swept()
 	points := r.Experiments[0].Points
@@ -84,7 +84,7 @@ func TestSweepsMarkLowerBounds(t *testing.T) {
 	}
 }
 
-// A figure without a value has an empty cell, not 0: a region without transactions has no latency.
+// A figure without a value has an empty cell, not 0: for example, a region without transactions has no latency.
 func TestCellsWithoutValues(t *testing.T) {
 	silent := *document(t)
 	silent.Regions, silent.Repetitions = slices.Clone(silent.Regions), slices.Clone(silent.Repetitions)
@@ -122,7 +122,7 @@ func TestCellsWithoutValues(t *testing.T) {
 	}
 }
 
-// Pages and CSV files write lower bounds as such.
+// Pages and CSV files mark lower bounds.
 func TestCellsOfLowerBounds(t *testing.T) {
 	d := *doubtful(t)
 	bound := v1alpha1.MoreThan(140_000)

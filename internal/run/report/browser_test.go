@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// chromium returns the path of a Chromium, or skips the test. $CHROMIUM names a Chromium at another path.
+// chromium returns the path of a Chromium, or skips the test. $CHROMIUM overrides the path.
 func chromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
@@ -34,7 +34,7 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// frame shows the page in a frame of a given width and writes its findings as JSON into its document, which Chromium
+// frame shows the page in a frame of a given width, and writes its findings as JSON into its document, which Chromium
 // prints.
 const frame = `<!doctype html><link rel="icon" href="data:,"><iframe id="f" src="/index.html" style="width:%dpx;height:900px;border:0"></iframe><pre id="found"></pre>
 <script>
@@ -76,7 +76,8 @@ type found struct {
 
 var foundText = regexp.MustCompile(`(?s)<pre id="found">(.*?)</pre>`)
 
-// TestInChromium looks at a report as a browser shows it, on a screen and on a phone, in light and dark.
+// TestInChromium checks a report as a browser renders it, at the width of a screen and of a phone, in light and dark
+// mode.
 func TestInChromium(t *testing.T) {
 	browser := chromium(t)
 	d := document(t)
@@ -95,7 +96,7 @@ func TestInChromium(t *testing.T) {
 		files.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	// A FileServer sends index.html to the folder; the frame asks for it by its name.
+	// A FileServer redirects index.html to the folder, so the frame loads the page under another name.
 	if err := os.Link(filepath.Join(folder, Page), filepath.Join(folder, "page.html")); err != nil {
 		t.Fatal(err)
 	}

@@ -8,14 +8,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// comparison is the comparison of one or more results with the baseline.
+// comparison compares one or more results with the baseline.
 type comparison struct {
 	*result.Comparison
 	ID, Name string
 	Figure   *Figure
 }
 
-// comparisons compares results with the baseline: as one sample if they differ only in their seeds, else one by one.
+// comparisons compares results with the baseline. Results that differ only in their seeds form a single sample;
+// otherwise each result is compared separately.
 func comparisons(baseline, docs []*result.Document) []comparison {
 	if len(baseline) == 0 || len(docs) == 0 {
 		return nil
@@ -40,7 +41,7 @@ func comparisons(baseline, docs []*result.Document) []comparison {
 	return out
 }
 
-// alike reports whether all results are of the same database, workload and load.
+// alike reports whether all results have the same database, workload, load and topology.
 func alike(docs []*result.Document) bool {
 	of := func(d *result.Document) string {
 		return fmt.Sprint(d.Engine, d.Parameters, d.Spec.WorkloadHash, d.Spec.LoadHash, d.Spec.TopologyHash, d.Simulated)
@@ -53,7 +54,7 @@ func alike(docs []*result.Document) bool {
 	return true
 }
 
-// changes draws the change of every figure with its interval.
+// changes draws the change of every figure with its confidence interval.
 func changes(id string, c *result.Comparison) *Figure {
 	level := fmt.Sprintf("%.4g%%", 100-float64(c.AlphaPPM)/1e4)
 	f := &Figure{ID: id, Title: "Change of each figure", Open: true,
@@ -78,7 +79,7 @@ func changes(id string, c *result.Comparison) *Figure {
 			line.Value += " (" + change + ")"
 		}
 		if d.LowPPM != nil && d.ChangePPM != nil {
-			// The interval is for the shift between the samples, which need not contain the change of the medians.
+			// The interval is for the shift between the samples. It need not contain the change of the medians.
 			line.Box[0], line.Box[1] = float64(*d.LowPPM)/1e4, float64(*d.LowPPM)/1e4
 			line.Box[3], line.Box[4] = float64(*d.HighPPM)/1e4, float64(*d.HighPPM)/1e4
 			low, high = fmt.Sprintf("%+.1f%%", line.Box[0]), fmt.Sprintf("%+.1f%%", line.Box[4])
@@ -98,7 +99,7 @@ func changes(id string, c *result.Comparison) *Figure {
 	return f
 }
 
-// valueIn writes a value of a figure for a table; empty where there is none.
+// valueIn formats a value of a figure for a table, or returns an empty string if there is none.
 func valueIn(d *result.Difference, q v1alpha1.Quantile) string {
 	if !d.Has(q) {
 		return ""
@@ -106,7 +107,7 @@ func valueIn(d *result.Difference, q v1alpha1.Quantile) string {
 	return d.Format(q)
 }
 
-// classOf returns the colour of a change: red for worse, green for better, grey for all others.
+// classOf returns the color class of a change: red for worse, green for better, gray otherwise.
 func classOf(c result.Change) int {
 	switch c {
 	case result.Regression:

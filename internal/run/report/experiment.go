@@ -15,23 +15,23 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// Claim is a published claim and the measurement.
+// Claim is a published claim with its measurement.
 type Claim struct {
 	ID, Source, Says, Measured, Answer string
 }
 
-// Sweep is one experiment of an experiment report.
+// Sweep is an experiment of an experiment report.
 type Sweep struct {
 	ID, Name string
 	Summary  string
 	Facts    []fact
-	// Manifest of the experiment; empty where the report has none.
+	// Manifest is the experiment's spec as YAML; empty if the report does not include it.
 	Manifest string
-	// Tables of the experiment.
+	// Tables are the experiment's tables.
 	Tables []Table
-	// Searches for the rates of points.
+	// Searches are the searches for the rates of points.
 	Searches []Search
-	// Claims of the experiment, and its figures with the claims that are about them.
+	// Claims are all claims of the experiment. Figures also have the claims that use them.
 	Claims  []Claim
 	Figures []*Figure
 }
@@ -45,14 +45,14 @@ type Table struct {
 	Missing []string
 }
 
-// Search is the outcome of a search for a peak, and its probes as a table.
+// Search is the outcome of a search for a peak, with its probes as a table.
 type Search struct {
 	Label, Found string
 	Columns      []string
 	Probes       [][]string
 }
 
-// sweeps turns an experiment report into figures: each metric over the first parameter that has several values.
+// sweeps draws the experiments of a report: each metric over the first parameter that has several values.
 func sweeps(r *experiment.Report) []Sweep {
 	var out []Sweep
 	for i := range r.Experiments {
@@ -135,12 +135,13 @@ func about(expression, metric string) bool {
 
 var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug makes a file name and an anchor of a name.
+// slug converts a name to a form for file names and anchors.
 func slug(name string) string {
 	return strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
 }
 
-// sweepFigure draws a metric of an experiment; nil where no point has it, or where it is 0 everywhere.
+// sweepFigure draws a metric of an experiment. It returns nil if no point has the metric, or if it is 0 or infinite
+// everywhere.
 func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated bool) *Figure {
 	f := &Figure{ID: slug(e.Name + "-" + m.Name), Title: e.Name + ": " + m.Title}
 	f.Header = append([]string{"system"}, e.Parameters...)
@@ -182,6 +183,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 	if bounded {
 		f.note("Open dots with an arrow, and values after >, are lower bounds: transactions had no answer.")
 	}
+	// Without a swept parameter each system has a single point.
 	if x < 0 {
 		c := &chart.Rows{Title: title, XLabel: m.Unit, About: "One bar per system."}
 		for i := range e.Points {
@@ -245,7 +247,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 	return f
 }
 
-// sortPoints orders a line from left to right.
+// sortPoints sorts the points of a line by X.
 func sortPoints(l *chart.Series) {
 	order := make([]int, len(l.Points))
 	for i := range order {
@@ -267,8 +269,8 @@ func sortPoints(l *chart.Series) {
 	l.Points, l.Half, l.LowerBound = points, half, bound
 }
 
-// valueOf returns a figure of a point, and whether it is only a lower bound; ok is false where the point does not have
-// it.
+// valueOf returns a figure of a point, and whether it is only a lower bound. ok is false if the point does not have the
+// figure.
 func valueOf(p *experiment.PointData, name string) (v float64, bound, ok bool) {
 	if v, ok = p.Median[name]; ok {
 		return v, false, true
@@ -279,7 +281,7 @@ func valueOf(p *experiment.PointData, name string) (v float64, bound, ok bool) {
 	return math.Inf(1), false, slices.Contains(p.Infinite, name)
 }
 
-// written writes a figure with some digits, after > if it is a lower bound.
+// written formats a figure with the given number of digits; "> " precedes a lower bound.
 func written(v float64, bound bool, digits int) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -290,13 +292,13 @@ func written(v float64, bound bool, digits int) string {
 	return strconv.FormatFloat(v, 'g', digits, 64)
 }
 
-// valuesOf a parameter, in the order of the points.
+// valuesOf returns the values of the i-th parameter, in the order of the points.
 func valuesOf(e *experiment.PointsSummary, i int) []string {
 	return distinct(e.Points, func(p experiment.PointData) string { return p.Values[i] })
 }
 
-// places puts the values of a parameter on an axis: numbers and durations where they belong, words side by side. The
-// words of the axis are nil where numbers speak for themselves.
+// places positions the values of a parameter on an axis: numbers and durations by their value, names at equal
+// distances. The labels are nil for numbers.
 func places(values []string) (map[string]float64, map[float64]string) {
 	at := map[string]float64{}
 	for _, v := range values {

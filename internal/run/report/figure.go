@@ -13,14 +13,14 @@ import (
 
 // Figure is a chart with its numbers.
 type Figure struct {
-	// ID names its files and its place in the page.
+	// ID is the name of the figure's files and its anchor in the page.
 	ID, Title, Caption string
-	// Header and Rows are the numbers, as the table under the chart and the CSV file have them.
+	// Header and Rows have the numbers for the table below the chart and for the CSV file.
 	Header []string
 	Rows   [][]string
-	// Open shows the table initially, because it is short.
+	// Open is set if the page initially shows the table, because it is short.
 	Open bool
-	// Claims that are about this figure.
+	// Claims are the claims that use this figure.
 	Claims []Claim
 
 	scene *chart.Drawing
@@ -34,18 +34,18 @@ func (f *Figure) row(cells ...any) {
 	f.Rows = append(f.Rows, r)
 }
 
-// note adds a sentence to the caption, if there is one.
+// note appends a sentence to the caption, unless it is empty.
 func (f *Figure) note(sentence string) {
 	if sentence != "" {
 		f.Caption = strings.TrimSpace(f.Caption + " " + sentence)
 	}
 }
 
-// ms writes microseconds in milliseconds.
+// ms formats microseconds as milliseconds.
 func ms(us int64) string { return fmt.Sprintf("%.3f", float64(us)/1000) }
 
-// quantileMS writes a quantile in milliseconds: 105.400, or > 140.000 for a lower bound; empty where there are no
-// transactions.
+// quantileMS formats a quantile in milliseconds: 105.400, or > 140.000 for a lower bound, or an empty string if there
+// are no transactions.
 func quantileMS(q v1alpha1.Quantile) string {
 	switch {
 	case q == v1alpha1.Quantile{}:
@@ -63,7 +63,7 @@ func simulatedMark(d *result.Document) string {
 	return ""
 }
 
-// figures returns the figures of one result, as far as it has the numbers for them.
+// figures returns the figures for which a result has data, by ID without prefix.
 func figures(prefix string, d *result.Document) map[string]*Figure {
 	out := map[string]*Figure{}
 	for _, f := range []*Figure{rtt(d), throughput(d), attempts(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLoad(d), timelineLatency(d), availability(d),
@@ -155,7 +155,7 @@ func throughput(d *result.Document) *Figure {
 	return f
 }
 
-// attempts draws how many attempts the committed transactions took; nil where none is tried again.
+// attempts draws the number of attempts that committed transactions needed. It returns nil if clients do not retry.
 func attempts(d *result.Document) *Figure {
 	if d.Spec.Load.Retry == nil {
 		return nil
@@ -183,7 +183,7 @@ func attempts(d *result.Document) *Figure {
 		}
 		for i := range after {
 			n := int64(0)
-			if i < len(a.CommittedAfter) { // a region with unknown windows has none
+			if i < len(a.CommittedAfter) { // a region whose windows are unknown has no counts
 				n = a.CommittedAfter[i]
 			}
 			cells = append(cells, n)
@@ -199,13 +199,12 @@ func attempts(d *result.Document) *Figure {
 	return f
 }
 
-// words joins parts to a sentence for readers that do not see a chart.
+// words joins parts into a sentence that describes a chart to readers who cannot see it.
 func words(parts ...string) string { return strings.Join(parts, "; ") + "." }
 
 func percent(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }
 
-// merged adds up the histograms of the series that keep wants; nil when there are none.
-// quantiles at which a distribution is drawn, in percent.
+// quantiles are the percentiles at which a distribution is drawn.
 var quantiles = func() (q []float64) {
 	for p := 0.5; p <= 99; p += 0.5 {
 		q = append(q, p)
@@ -240,8 +239,8 @@ func regionLatency(d *result.Document) *Figure {
 }
 
 // distribution draws the share of a region's transactions that committed within a time. The curve ends in an arrow at
-// the longest time that is known, below the share of the transactions that were not answered. Where a backlog grew, all
-// values are lower bounds, and the curve is this arrow alone.
+// the longest known time, below the share of the unanswered transactions. If a backlog grew, all values are lower
+// bounds, and only the arrow remains.
 func distribution(region string, number int, h *result.Latencies) chart.Series {
 	line := chart.Series{Name: region, Class: number}
 	for k, q := range h.Quantiles(quantiles...) {
@@ -255,6 +254,7 @@ func distribution(region string, number int, h *result.Latencies) chart.Series {
 			line.Points = append(line.Points, p)
 			return line
 		}
+		// Of several quantiles with the same latency, the first and the last suffice for a vertical line.
 		if n > 1 && line.Points[n-1].X == p.X && line.Points[n-2].X == p.X {
 			line.Points[n-1] = p
 			continue
@@ -264,7 +264,7 @@ func distribution(region string, number int, h *result.Latencies) chart.Series {
 	return line
 }
 
-// distinct lists values in the order in which they first appear.
+// distinct returns the distinct values in order of first appearance.
 func distinct[T any](items []T, of func(T) string) []string {
 	var out []string
 	for _, i := range items {
@@ -306,6 +306,7 @@ func transactionLatency(d *result.Document) *Figure {
 			c.Rows = append(c.Rows, line)
 			f.row(typ, r.Name, committed, aborted, other, quantileMS(v[0]), quantileMS(v[1]), quantileMS(v[2]), quantileMS(v[3]), quantileMS(v[4]))
 		}
+		// Remove the heading of a type that has no box in any region.
 		if c.Rows[len(c.Rows)-1].Head {
 			c.Rows = c.Rows[:len(c.Rows)-1]
 		}
@@ -325,7 +326,7 @@ func total(m map[string]int64) (n int64) {
 	return n
 }
 
-// maxBins bounds the points of a timeline.
+// maxBins bounds the number of bins of a timeline.
 const maxBins = 300
 
 // larger returns the larger of two quantiles.
@@ -383,7 +384,7 @@ func availability(d *result.Document) *Figure {
 
 func share(ppm int64) string { return fmt.Sprintf("%.2f", float64(ppm)/1e6) }
 
-// configuredClass is the colour of configured values in a manifest, which no region has.
+// configuredClass is the color class of configured values, which no region uses.
 const configuredClass = 7
 
 func traffic(d *result.Document) *Figure {
@@ -410,7 +411,7 @@ func traffic(d *result.Document) *Figure {
 	return f
 }
 
-// onWire shows the composition of a transaction's bytes, as counted by network cards.
+// onWire draws the parts of a transaction's bytes as network cards count them.
 func onWire(d *result.Document) *Figure {
 	w := d.Summary.Wire
 	if w == nil {
@@ -458,7 +459,7 @@ func cost(d *result.Document) *Figure {
 	return f
 }
 
-// balance of data or operations over the nodes of each region, and over all.
+// balance draws the distribution of data or operations over the nodes of each region, and over all nodes.
 func balance(d *result.Document, what string) *Figure {
 	f := &Figure{ID: "balance-" + what, Header: []string{"node", "operations", "rows", "data bytes", "CPU ms", "peak memory bytes"},
 		Title: "Operations on keys per node", Caption: "One dot per node; box: 25th, 50th and 75th percentile of the nodes, whiskers: least and most."}
@@ -497,7 +498,7 @@ func balance(d *result.Document, what string) *Figure {
 	return f
 }
 
-// overview sets several results side by side.
+// overview compares several results in two charts. It returns nil for a single result.
 func overview(docs []*result.Document) []*Figure {
 	if len(docs) < 2 {
 		return nil

@@ -1,6 +1,6 @@
-// Package report makes a report of results for people to read, send or put into a paper's appendix. It is one HTML page
-// that needs no network, with a chart and its table for every figure. The same figures are also written as CSV, SVG and
-// PNG. The same results give the same bytes.
+// Package report writes a report of results for reading, sharing, or the appendix of a paper. It is a single HTML page
+// that needs no network, with a chart and a table for every figure. The figures are also written as CSV, SVG and PNG.
+// The same results give the same bytes.
 package report
 
 import (
@@ -33,13 +33,13 @@ import (
 type Input struct {
 	Documents   []*result.Document
 	Experiments []*experiment.Report
-	// Baseline has the results with which the documents are compared; several count as one sample. Empty for no
+	// Baseline has the results to compare the documents with. Several results form a single sample; empty for no
 	// comparison.
 	Baseline []*result.Document
 }
 
-// Add adds the contents of a path: a result document, a folder that `geobench verify --out` has written, or a folder of
-// results.
+// Add adds the content of a path: a result document, an experiment report, or a folder. A folder is either the output
+// of `geobench verify --out` or a folder of results.
 func (in *Input) Add(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -75,6 +75,7 @@ func (in *Input) Add(path string) error {
 	found := 0
 	for _, f := range files {
 		d, err := result.Read(f)
+		// A folder of results may contain other JSON files.
 		if errors.Is(err, result.ErrNoResult) {
 			continue
 		} else if err != nil {
@@ -89,28 +90,28 @@ func (in *Input) Add(path string) error {
 	return nil
 }
 
-// Page is the file name of the page in the folder of a report.
+// Page is the name of the page's file in a report's folder.
 const Page = "index.html"
 
 //go:embed page.html
 var pageText string
 
-// page is the data of the template.
+// page is the data for the template.
 type page struct {
 	Title   string
 	Version string
 	Style   template.CSS
-	// Simulated and Real report which kinds of results there are.
+	// Simulated and Real state which kinds of results the report has.
 	Simulated, Real bool
 	Overview        []*Figure
 	Comparisons     []comparison
 	Runs            []*run
 	Sweeps          []Sweep
-	// Wrong and Doubtful runs of the experiments.
+	// Wrong and Doubtful are the runs of experiments that failed or did not pass.
 	Wrong, Doubtful []string
 }
 
-// run is one result in the page.
+// run is a result in the page.
 type run struct {
 	*result.Document
 	ID, Label string
@@ -124,7 +125,7 @@ type fact struct{ Name, Value string }
 
 type applied struct{ Kind, Text string }
 
-// Write writes the report into a folder and returns the path of the page.
+// Write writes the report into a folder and returns the path of its page.
 func Write(folder string, in Input) (string, error) {
 	p := page{Title: "Geobench report", Version: version.String(), Style: template.CSS(style.CSS + chart.CSS(false) + "@media (prefers-color-scheme:dark){" + chart.CSS(true) + "}")} //nolint:gosec // our own
 	taken := map[string]bool{}
@@ -171,14 +172,14 @@ func Write(folder string, in Input) (string, error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(path, files[name], 0o644); err != nil { //nolint:gosec // every user may read a report
+		if err := os.WriteFile(path, files[name], 0o644); err != nil { //nolint:gosec // readable for every user
 			return "", err
 		}
 	}
 	return filepath.Join(folder, Page), nil
 }
 
-// figures of the whole page.
+// figures returns all figures of the page.
 func (p *page) figures() []*Figure {
 	all := slices.Clone(p.Overview)
 	for _, c := range p.Comparisons {
@@ -195,7 +196,7 @@ func (p *page) figures() []*Figure {
 	return all
 }
 
-// files are the figure as CSV, SVG and PNG.
+// files adds the figure as CSV, SVG and PNG to files.
 func (f *Figure) files(files map[string][]byte) error {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -212,7 +213,7 @@ func (f *Figure) files(files map[string][]byte) error {
 	return nil
 }
 
-// SVG is the figure in the page.
+// SVG returns the figure for the page.
 func (f *Figure) SVG() template.HTML { return template.HTML(f.scene.SVG(f.ID)) } //nolint:gosec // texts are escaped
 
 var functions = template.FuncMap{
@@ -233,7 +234,7 @@ var functions = template.FuncMap{
 	"plural":    experiment.Counted,
 }
 
-// thousands writes 1234567 as 1,234,567.
+// thousands formats 1234567 as 1,234,567.
 func thousands(n int64) string {
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -245,6 +246,7 @@ func thousands(n int64) string {
 func newRun(d *result.Document, taken map[string]bool) *run {
 	r := &run{Document: d, Label: d.Name}
 	id := slug(d.Name)
+	// Results may have equal names, but files and anchors need distinct IDs.
 	for n := 2; taken[id]; n++ {
 		id = fmt.Sprintf("%s-%d", slug(d.Name), n)
 		r.Label = fmt.Sprintf("%s (%d)", d.Name, n)
@@ -290,7 +292,7 @@ func machine(m *result.Machine) string {
 	return fmt.Sprintf("%s/%s, %s, %s", m.OS, m.Arch, experiment.Counted(m.CPUs, "CPU"), m.Go)
 }
 
-// facts describes the database, workload and load of the run.
+// facts lists the database, workload, load and environment of the run.
 func (r *run) facts() {
 	d := r.Document
 	add := func(name, format string, args ...any) {
@@ -365,7 +367,7 @@ func (r *run) facts() {
 	add("Hashes", "workload %s, load %s, topology %s", d.Spec.WorkloadHash, d.Spec.LoadHash, d.Spec.TopologyHash)
 }
 
-// Balance reports whether there is anything to show about the nodes.
+// Balance reports whether the run has figures of its nodes.
 func (r *run) Balance() bool {
 	return r.Figures["balance-operations"] != nil || r.Figures["balance-data"] != nil
 }

@@ -29,7 +29,8 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// measured is a simulated result with two repetitions and a fault; the fault's name must not become part of the page.
+// measured returns a simulated result with two repetitions and a fault. The fault's message contains a script, which
+// must not become part of the page.
 var measured = sync.OnceValues(func() (*result.Document, error) {
 	text := strings.Replace(wrong.Valid, "clientsPerRegion: 10", "clientsPerRegion: 10, repetitions: 2", 1)
 	p, err := plantest.Of(text, check.Default(nil))
@@ -59,7 +60,7 @@ func document(t *testing.T) *result.Document {
 	return d
 }
 
-// retried returns a result of a run with clients that retry.
+// retried returns a result whose clients retry.
 func retried(t *testing.T) *result.Document {
 	d := *document(t)
 	d.Spec.Load.Retry = &v1alpha1.Retry{Attempts: 9, Backoff: v1alpha1.DurationOf(10 * time.Millisecond), MaxBackoff: v1alpha1.DurationOf(time.Second), Jitter: 50,
@@ -73,7 +74,7 @@ func retried(t *testing.T) *result.Document {
 	return &d
 }
 
-// The page of a target has the isolation level that the target promises, and omits unknown figures.
+// The page of a target has the isolation level that the target promises, and omits figures that are not known.
 func TestPageOfATarget(t *testing.T) {
 	d := document(t)
 	d.Target = &result.Target{Promises: "Serializable", ConnectionsPerRegion: 8}
@@ -88,7 +89,7 @@ func TestPageOfATarget(t *testing.T) {
 	}
 }
 
-// The page names the witnesses of the bytes between nodes, and reports that they disagree.
+// The page names the witnesses of the bytes between nodes, and states that they disagree.
 func TestPageTellsWitnesses(t *testing.T) {
 	d := *document(t)
 	nodes, proxied, off := int64(1_000_000), int64(900_000), int64(-100_000)
@@ -106,7 +107,7 @@ func TestPageTellsWitnesses(t *testing.T) {
 	}
 }
 
-// Attempts are shown only if transactions are retried.
+// The page shows attempts only if transactions are retried.
 func TestPageTellsAttempts(t *testing.T) {
 	words := []string{"up to 9 attempts, 10ms to 1s apart (jitter 50%), after Conflict", "Transactions by the attempts until they committed", "1,601<small> /s, 43.75% aborted",
 		">after 3<", "of 1601/s", "The upright mark is attempts per second"}
@@ -145,7 +146,7 @@ func TestPageTellsAttempts(t *testing.T) {
 	}
 }
 
-// swept is an experiment report of two systems, three values and a claim.
+// swept returns an experiment report with two systems, three values and a claim.
 func swept() *experiment.Report {
 	r := &experiment.Report{APIVersion: result.APIVersion, Kind: experiment.Kind, Simulated: true, Version: "v1",
 		Claims: []experiment.Finding{
@@ -257,7 +258,7 @@ func TestFilesOfFigures(t *testing.T) {
 		}
 	}
 	each("csv/*.csv", func(_ *testing.T, r io.Reader) error {
-		rows, err := csv.NewReader(r).ReadAll() // fails when a row is shorter than the header
+		rows, err := csv.NewReader(r).ReadAll() // fails if a row is shorter than the header
 		if err == nil && len(rows) < 2 {
 			err = errors.New("no rows")
 		}
@@ -292,11 +293,12 @@ func TestFilesOfFigures(t *testing.T) {
 	}
 }
 
-// slower is the document with half the throughput and twice the latency, as another run's.
+// slower returns the document of another run with half the throughput and twice the latency.
 func slower(d *result.Document) *result.Document {
 	s := *d
 	s.Name = "slower"
-	// Its figures do not follow from its counts and histograms: without the duration and these, nothing contradicts them.
+	// The changed figures no longer follow from the counts and histograms, so remove these, and the duration, to avoid
+	// contradictions.
 	s.Repetitions, s.Histograms, s.Spec.Load.Duration = nil, result.Histograms{}, v1alpha1.Duration{}
 	for _, r := range d.Repetitions {
 		r.ThroughputPerSecond /= 2
@@ -310,12 +312,12 @@ func slower(d *result.Document) *result.Document {
 func TestComparison(t *testing.T) {
 	d := document(t)
 	worse := slower(d)
-	// Four results of two repetitions on each side are enough for a decision.
+	// Four results with two repetitions on each side are enough for a decision.
 	of := func(d *result.Document) (seeds []*result.Document) {
 		for i := range int64(4) {
 			s := *d
 			s.Seed += i
-			s.Manifests = nil // they have another seed
+			s.Manifests = nil // they have a different seed
 			seeds = append(seeds, &s)
 		}
 		return seeds
@@ -387,7 +389,7 @@ func TestSweepFigures(t *testing.T) {
 	}
 }
 
-// TestBadges holds the texts of badges to a contrast of 4.5:1 (WCAG 2.2, 1.4.3).
+// TestBadges checks that the texts of badges have a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3).
 func TestBadges(t *testing.T) {
 	pairs := regexp.MustCompile(`--(good|bad|warn|note):(#[0-9a-f]{6});--(?:good|bad|warn|note)-ground:(#[0-9a-f]{6})`)
 	found := pairs.FindAllStringSubmatch(style.CSS, -1)

@@ -12,19 +12,20 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// bin is some consecutive seconds of a timeline.
+// bin is a number of consecutive seconds of a timeline.
 type bin struct {
-	at        float64 // their middle, counted through all repetitions
-	from      int     // the first of them, from the window's start
+	at        float64 // middle of the bin in seconds, counted across all repetitions
+	from      int     // first second, from the start of the window
 	seconds   int
 	committed []int64 // by region
 	failed    int64
 	attempts  int64
 	offered   int64
-	p50, p99  v1alpha1.Quantile // the largest of its seconds
+	p50, p99  v1alpha1.Quantile // maxima over the bin's ticks
 }
 
-// binned divides the timeline of every repetition into bins, and returns the starts of repetitions.
+// binned divides the timeline of every repetition into bins. It also returns the starts of all repetitions after the
+// first.
 func binned(d *result.Document) (bins [][]bin, starts []float64) {
 	width := binWidth(d)
 	var current []bin
@@ -58,7 +59,7 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 	return bins, starts
 }
 
-// seconds returns how long the timeline is.
+// seconds returns the length of the timeline, over all repetitions.
 func seconds(d *result.Document) (n int) {
 	for i := range d.Timeline {
 		n += d.Timeline[i].Length()
@@ -66,10 +67,10 @@ func seconds(d *result.Document) (n int) {
 	return n
 }
 
-// binWidth returns the length of bins in seconds, of which long ticks can take more.
+// binWidth returns the length of a bin in seconds. Bins may be longer, because a tick may be.
 func binWidth(d *result.Document) int { return max(1, (seconds(d)+maxBins-1)/maxBins) }
 
-// bands of a result's faults, at their true times; a fault that was never injected has none.
+// bands returns the bands of a result's faults, at their actual times. A fault that was never injected has none.
 func bands(d *result.Document, end float64) []chart.Band {
 	var out []chart.Band
 	for i := range d.Faults {
@@ -86,7 +87,7 @@ func bands(d *result.Document, end float64) []chart.Band {
 	return out
 }
 
-// instant writes microseconds as seconds to a tenth.
+// instant formats microseconds as seconds with one decimal; nil as never.
 func instant(us *int64, never string) string {
 	if us == nil {
 		return never
@@ -164,8 +165,8 @@ func timelineThroughput(d *result.Document) *Figure {
 	return f
 }
 
-// loadOverTime returns the load of all regions that the manifest asks for in a bin, where it changes: in arrivals per
-// second, or else in clients. It is nil where the load has no curve.
+// loadOverTime returns the load of all regions that the manifest configures for a bin, in arrivals per second or, for a
+// closed loop, in clients. It returns nil if the load has no curve.
 func loadOverTime(d *result.Document) (configured func(*bin) float64, arrivals bool) {
 	curve := load.NewCurve(&d.Spec.Load)
 	if curve == nil {
@@ -183,7 +184,7 @@ func loadOverTime(d *result.Document) (configured func(*bin) float64, arrivals b
 	}, arrivals
 }
 
-// configuredLoad draws the load of the manifest, a line for each repetition.
+// configuredLoad draws the configured load, with a line for each repetition.
 func configuredLoad(bins [][]bin, at func(*bin) float64) (lines []chart.Series) {
 	for k, repetition := range bins {
 		line := chart.Series{Class: configuredClass}
@@ -198,7 +199,7 @@ func configuredLoad(bins [][]bin, at func(*bin) float64) (lines []chart.Series) 
 	return lines
 }
 
-// timelineLoad compares the load with the configured one, if that changes.
+// timelineLoad compares the actual load with the configured one. It returns nil if the load has no curve.
 func timelineLoad(d *result.Document) *Figure {
 	configured, arrivals := loadOverTime(d)
 	if configured == nil {
@@ -206,7 +207,7 @@ func timelineLoad(d *result.Document) *Figure {
 	}
 	f := &Figure{ID: "timeline-load", Title: "Load over time", Header: []string{"second", "configured", "realised"}}
 	c := &chart.Lines{YLabel: "clients that take part, in all regions"}
-	unit := 1000.0 // client-milliseconds in a second of a client
+	unit := 1000.0 // a client offers 1000 client-milliseconds per second
 	if arrivals {
 		c.YLabel, unit = "transactions due per second, in all regions", 1
 	}
@@ -280,9 +281,9 @@ func timelineLatency(d *result.Document) *Figure {
 	return f
 }
 
-// overTime draws a percentile over a repetition: one line, or several with gaps in which no transaction finished. A
-// second in which every transaction failed has the lower bound 0, which is drawn as least (in microseconds): an axis
-// can be logarithmic.
+// overTime draws a percentile over a repetition, as one line, or as several with gaps where no transaction finished. A
+// second in which every transaction failed has the lower bound 0. It is drawn at least (in microseconds), because the
+// axis may be logarithmic.
 func overTime(repetition []bin, least int64, class int, of func(*bin) v1alpha1.Quantile) []chart.Series {
 	lines, gap := []chart.Series{{Class: class}}, false
 	for i := range repetition {

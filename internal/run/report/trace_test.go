@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// The page of a wrong history has its transactions in the lanes of their regions, what became of each, and the
+// The page of a wrong history shows its transactions in the lanes of their regions, their outcomes, and the
 // dependencies between them.
 func TestWriteTrace(t *testing.T) {
 	check := workload.Check{Name: "serializable", Message: "not serializable: write skew", Cycle: &workload.Cycle{

@@ -1,7 +1,7 @@
-// Package journaltest has an in-memory disk that fails like real disks (Pillai et al., All File Systems Are Not Created
-// Equal, OSDI 2014; Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020). A machine crash loses
-// unsynced data, sector by sector. After a failed sync, the kernel's memory looks as if the sync had succeeded. Bits
-// flip, files are cut short, space runs out, and sectors become unreadable. The test chooses the faults and their
+// Package journaltest provides an in-memory disk that fails like real disks (Pillai et al., All File Systems Are Not
+// Created Equal, OSDI 2014; Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020). A machine crash
+// loses unsynced data, sector by sector. After a failed sync, the kernel's memory looks as if the sync had succeeded.
+// Bits flip, files are truncated, space runs out, and sectors become unreadable. The test chooses the faults and their
 // times, or derives them from a seed.
 package journaltest
 
@@ -20,13 +20,13 @@ import (
 	"github.com/geobench/geobench/internal/base/journal"
 )
 
-// defaultSector is the size of a Disk's sectors unless it says otherwise, in bytes.
+// defaultSector is the default of Disk.Sector, in bytes.
 const defaultSector = 512
 
 // Kind is the kind of a disk operation.
 type Kind string
 
-// The kinds of operations.
+// Kinds of operations.
 const (
 	Open     Kind = "open"
 	Read     Kind = "read"
@@ -35,12 +35,12 @@ const (
 	Sync     Kind = "sync"
 	List     Kind = "list"
 	Remove   Kind = "remove"
-	// SyncFolder is the second half of an Open that may make the file, and of a Remove: the name is there or gone in the
-	// kernel's memory, and is to be so on the disk. File is the folder.
+	// SyncFolder is the second half of an Open that may create the file, and of a Remove: it makes the name, or its
+	// absence, durable. File is the folder.
 	SyncFolder Kind = "sync folder"
 )
 
-// Op is an operation: of Bytes at Offset, where it has these.
+// Op is a disk operation. Offset and Bytes are 0 for kinds without them.
 type Op struct {
 	Kind   Kind
 	File   string
@@ -48,23 +48,23 @@ type Op struct {
 	Bytes  int
 }
 
-// Disk is a disk in memory with the kernel's cache in front of it. It implements journal.Disk. The zero value is empty.
+// Disk is an in-memory disk behind a kernel cache. It implements journal.Disk. The zero value is empty.
 type Disk struct {
 	// Fail, if not nil, is called before every operation; the operation returns its error. done is the number of bytes of
 	// a failing write that are written nevertheless.
 	Fail func(Op) (done int, err error)
-	// Sector is the unit that a crash keeps or loses as a whole, in bytes; 0 means 512.
+	// Sector is the size in bytes of the unit that a crash keeps or loses as a whole; 0 means 512.
 	Sector int
 
 	mu    sync.Mutex
-	files map[string]*file // by the names that the kernel has
-	names map[string]*file // by the names that are on the disk
+	files map[string]*file // by name, as in the kernel's memory
+	names map[string]*file // by name, as on the disk
 }
 
-// file holds the contents of a file in the kernel's cache and on the disk.
+// file is the contents of a file in the kernel's cache and on the disk.
 type file struct {
 	cache, disk []byte
-	dirty       map[int]bool // sectors of the cache that the kernel still means to write
+	dirty       map[int]bool // sectors of the cache that the kernel has yet to write
 	locked      bool
 }
 
@@ -77,7 +77,7 @@ type handle struct {
 	closed bool
 }
 
-// Open implements journal.Disk. Its error is Fail's.
+// Open implements journal.Disk. It returns only errors of Fail.
 func (d *Disk) Open(path string) (journal.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,8 +132,7 @@ func (d *Disk) Remove(path string) error {
 	return d.syncFolder(path)
 }
 
-// syncFolder writes the kernel's names in the folder of a path to the disk. After a failure, the next successful call
-// does so.
+// syncFolder makes the kernel's names in the folder of a path durable. If it fails, the next successful call does so.
 func (d *Disk) syncFolder(path string) error {
 	folder := filepath.Dir(path)
 	if _, err := d.fail(Op{Kind: SyncFolder, File: folder}); err != nil {
@@ -149,7 +148,7 @@ func (d *Disk) syncFolder(path string) error {
 	return nil
 }
 
-// put lets the kernel have a file of that name.
+// put creates a file with that name in the kernel's memory.
 func (d *Disk) put(path string, f *file) {
 	if d.files == nil {
 		d.files, d.names = map[string]*file{}, map[string]*file{}
@@ -171,14 +170,14 @@ func (d *Disk) fail(op Op) (int, error) {
 	return d.Fail(op)
 }
 
-// Files are the paths of the files that are there now, in order.
+// Files returns the paths of the existing files, sorted.
 func (d *Disk) Files() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.files))
 }
 
-// Contents returns the present contents of a file.
+// Contents returns the contents of a file as in the kernel's memory, or nil if there is no such file.
 func (d *Disk) Contents(path string) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,7 +187,7 @@ func (d *Disk) Contents(path string) []byte {
 	return nil
 }
 
-// Put makes a file, on the disk too.
+// Put creates a durable file.
 func (d *Disk) Put(path string, contents []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -234,7 +233,7 @@ func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	}
 }
 
-// flush writes a sector of the cache to the disk. Earlier sectors that were never written are zeros there.
+// flush writes a sector of the cache to the disk. Earlier sectors that were never written become zeros there.
 func (f *file) flush(number, sector int) {
 	from, to := number*sector, min((number+1)*sector, len(f.cache))
 	if from >= to {
@@ -311,8 +310,7 @@ func (h *handle) Truncate(size int64) error {
 	return nil
 }
 
-// Sync implements journal.File. A failing Sync leaves no dirty sectors for the next Sync, which succeeds without
-// writing them.
+// Sync implements journal.File. A failing Sync leaves no dirty sectors, so the next Sync succeeds without writing them.
 func (h *handle) Sync() error {
 	_, err := h.begin(Op{Kind: Sync})
 	defer h.d.mu.Unlock()
@@ -350,8 +348,8 @@ func (h *handle) Close() error {
 	return nil
 }
 
-// Nth is a Disk's Fail that lets the n-th operation of a kind on a file fail, from 1, and none other; done as in Fail.
-// An empty file stands for any.
+// Nth returns a Disk.Fail with which only the n-th operation of a kind on a file fails, counted from 1; done is as in
+// Fail. An empty file means any file.
 func Nth(kind Kind, file string, n, done int, err error) func(Op) (int, error) {
 	seen := 0
 	return func(op Op) (int, error) {
