@@ -225,6 +225,10 @@ check-generate: generate ## Fail when generated files are not committed
 sbom: image ## Write what is in the binary and the image (SPDX) and how they were built (SLSA provenance) into out; needs a clean tree
 	$(TOOL) sbom $(if $(BUILDER),-builder "$(BUILDER)")
 
+.PHONY: release
+release: ## Write the files of VERSION (v0.1.0) into dist: archives for six platforms, image layout, chart, install.yaml, SBOMs, provenance (10 min; clean tree)
+	$(TOOL) release -version "$(VERSION)" -o "$(CURDIR)/dist" $(if $(BUILDER),-builder "$(BUILDER)")
+
 .PHONY: reproducible
 reproducible: ## Build binary and image of the present commit twice, in other folders, with other caches, clocks and names, and compare digests (minutes)
 	hack/reproducible.sh

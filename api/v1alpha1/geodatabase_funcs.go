@@ -1,11 +1,11 @@
 package v1alpha1
 
-// NodesPerRegion is partitionsPerRegion x replicasPerPartition.
+// NodesPerRegion returns the number of nodes in each region: partitionsPerRegion x replicasPerPartition.
 func (s *GeoDatabaseSpec) NodesPerRegion() int32 {
 	return s.PartitionsPerRegion * s.ReplicasPerPartition
 }
 
-// RegionNames lists the regions in the order of the spec.
+// RegionNames returns the names of the regions in the order of the spec.
 func (s *GeoDatabaseSpec) RegionNames() []string {
 	names := make([]string, len(s.Regions))
 	for i, r := range s.Regions {
@@ -14,10 +14,10 @@ func (s *GeoDatabaseSpec) RegionNames() []string {
 	return names
 }
 
-// RunsPrograms reports whether the database's pods run programs that know nothing of Geobench.
+// RunsPrograms reports whether the pods of the database run programs that are not part of Geobench (pods or roles).
 func (s *GeoDatabaseSpec) RunsPrograms() bool { return s.Pods != nil || len(s.Roles) > 0 }
 
-// Role is the role of that name; nil when there is none.
+// Role returns the role with the given name, or nil if there is none.
 func (s *GeoDatabaseSpec) Role(name string) *Role {
 	for i := range s.Roles {
 		if s.Roles[i].Name == name {
@@ -27,7 +27,7 @@ func (s *GeoDatabaseSpec) Role(name string) *Role {
 	return nil
 }
 
-// ClientRole is the role that clients connect to; nil when there is none.
+// ClientRole returns the role that clients connect to, or nil if there is none.
 func (s *GeoDatabaseSpec) ClientRole() *Role {
 	for i := range s.Roles {
 		if s.Roles[i].Client != nil {
@@ -37,13 +37,15 @@ func (s *GeoDatabaseSpec) ClientRole() *Role {
 	return nil
 }
 
-// Talked reports whether the database is a program for which the spec configures a client of the load generators.
+// Talked reports whether load generators can connect to the programs of the database, because the spec configures their
+// client.
 func (s *GeoDatabaseSpec) Talked() bool {
 	role := s.ClientRole()
 	return s.Pods != nil && s.Pods.Client != nil || role != nil && role.Client.SecretRef != nil
 }
 
-// LeaderRegion is the region that leads the group at first.
+// LeaderRegion returns the region of the group's initial leader: leader if set, else the home if it has a replica, else
+// the first region of replicas. It returns "" if the group has no replicas.
 func (g *ReplicaGroup) LeaderRegion() string {
 	if g.Leader != "" {
 		return g.Leader

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// GeoDatabaseSpec says which database to deploy, and where.
+// GeoDatabaseSpec describes the database to deploy, and its regions and network.
 //
 // +kubebuilder:validation:XValidation:rule="self.engine.name == oldSelf.engine.name",messageExpression="'engine.name cannot change from ' + oldSelf.engine.name + ' to ' + self.engine.name + ': create another GeoDatabase'",fieldPath=".engine.name"
 // +kubebuilder:validation:XValidation:rule="has(self.external) == has(oldSelf.external)",message="external cannot be added or removed: create another GeoDatabase"
@@ -21,11 +21,11 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.regions.size() * self.partitionsPerRegion * self.replicasPerPartition <= 16384",messageExpression="'%d regions x %d partitions x %d replicas are %d nodes: at most 16384 are possible'.format([self.regions.size(), self.partitionsPerRegion, self.replicasPerPartition, self.regions.size() * self.partitionsPerRegion * self.replicasPerPartition])",fieldPath=".partitionsPerRegion"
 // +kubebuilder:validation:XValidation:rule="self.network.emulation != 'Sidecar' || self.regions.size() * (self.partitionsPerRegion * self.replicasPerPartition + 1) <= 4096",messageExpression="'%d regions x %d partitions x %d replicas are %d nodes: a sidecar knows at most 4096 peers, one per region of which are load generators; take fewer, or another spec.network.emulation'.format([self.regions.size(), self.partitionsPerRegion, self.replicasPerPartition, self.regions.size() * self.partitionsPerRegion * self.replicasPerPartition])",fieldPath=".partitionsPerRegion"
 type GeoDatabaseSpec struct {
-	// Engine is the database and its parameters.
+	// Engine is the database engine and its parameters.
 	// +required
 	Engine Engine `json:"engine"`
 
-	// Regions that hold nodes of the database. Their order matters where a protocol has a first region, for example
+	// Regions that host nodes of the database. Their order matters where a protocol has a first region, for example for
 	// the leader of a global log.
 	// +listType=map
 	// +listMapKey=name
@@ -34,9 +34,9 @@ type GeoDatabaseSpec struct {
 	// +required
 	Regions []Region `json:"regions"`
 
-	// Homes are the regions that can own rows, each with partitionsPerRegion partitions; the default is all regions. They
-	// are the first entries of regions. The remaining regions have copies of rows, and clients that use the rows of the
-	// nearest home as local rows. The field is for engines that take groups.
+	// Homes lists the regions that can own rows, each with partitionsPerRegion partitions; the default is all regions.
+	// They must be the first entries of regions. The remaining regions store copies of rows, and their clients treat the
+	// rows of the nearest home as local. The field is only for engines that support groups.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
@@ -44,64 +44,65 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Homes []string `json:"homes,omitempty"`
 
-	// PartitionsPerRegion is the number of partitions that a region's copy of the data is split into.
+	// PartitionsPerRegion is the number of partitions into which each region's copy of the data is divided.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=1
 	// +optional
 	PartitionsPerRegion int32 `json:"partitionsPerRegion,omitempty"`
 
-	// ReplicasPerPartition is the number of members of a partition's group inside a region.
+	// ReplicasPerPartition is the number of nodes in each region that replicate a partition.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
 	// +kubebuilder:default=1
 	// +optional
 	ReplicasPerPartition int32 `json:"replicasPerPartition,omitempty"`
 
-	// Groups say which regions keep the rows of which homes and partitions, and which of them leads at first, for engines that
-	// leave the choice. Rows that no group names are kept in every region, as often as a partition has replicas, and led from
-	// their home.
+	// Groups sets which regions store the rows of each home and partition, and which region leads initially, for engines
+	// with a configurable placement. Rows without a group are stored in every region, on all replicas of their partition,
+	// and their home region leads.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	Groups []ReplicaGroup `json:"groups,omitempty"`
 
-	// Network between the regions. It is omitted with external, because the links of an external database are real.
+	// Network between the regions. Omit it with external, because the links of an external database are real.
 	// +optional
 	Network Network `json:"network,omitzero"`
 
-	// Placement ties the pods of a region to nodes whose label topology.kubernetes.io/region is the region's name:
-	// Preferred (if such nodes exist), Required, or Anywhere.
+	// Placement of a region's pods on Kubernetes nodes with the region's name in the label topology.kubernetes.io/region:
+	// Preferred (if such nodes exist), Required, or Anywhere (any node).
 	// +kubebuilder:default=Preferred
 	// +optional
 	Placement Placement `json:"placement,omitempty"`
 
 	// Durability of the nodes of Geobench's own engines: None or Journal. With None, as in the papers, a lost node loses
 	// its state. With Journal, a node writes each input to disk before it sends any message that results from the input.
-	// The node continues from the journal when its process starts again. A journal grows by about the bytes that the node
-	// receives. It is truncated when it has grown by half of the data's size, and by at least 32 MiB.
+	// When its process restarts, the node recovers from the journal. A journal grows by about the number of bytes that
+	// the node receives. It is truncated when it has grown by half of the size of the data, and by at least 32 MiB.
 	// +kubebuilder:default=None
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
 
-	// Resources of one node of the database. The node uses as many processors as the CPU limit (else the request), and one
-	// by default. For a node of Geobench's own engines, the memory limit is 8Gi by default. Such a node refuses data that
-	// fills more than 75% of its memory.
+	// Resources of one node of the database. The node uses as many processors as its CPU limit allows (or its request,
+	// without a limit), and one by default. For Geobench's own engines, the default memory limit is 8Gi, and a node
+	// rejects data that would fill more than 75% of its memory.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// External names the endpoints of a database that already runs; nothing is deployed then.
+	// External describes a database that already runs. Nothing is deployed then.
 	// +optional
 	External *External `json:"external,omitempty"`
 
-	// Pods configures the program of the nodes for an engine that is not one of Geobench's own: any program in any image.
-	// engine.name is then only a name for results. engine.parameters must be empty unless pods.client configures a client.
+	// Pods configures the program of the nodes if the engine is not one of Geobench's own: any program in any image.
+	// engine.name is then only a label in results. engine.parameters must be empty unless pods.client configures a
+	// client.
 	// +optional
 	Pods *Pods `json:"pods,omitempty"`
 
-	// Roles are the kinds of servers of a database that consists of several, in place of pods. Each role runs a program in
-	// some pods of each region. engine.name is then only a name for results. engine.parameters must be empty unless the
-	// client of a role configures the connection.
+	// Roles configures the servers of a database that consists of several kinds of server; it replaces pods. Each role
+	// runs a program in one or more pods per region. engine.name is then only a label in results. engine.parameters must
+	// be empty unless a role configures the connection of clients.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -109,10 +110,10 @@ type GeoDatabaseSpec struct {
 	// +optional
 	Roles []Role `json:"roles,omitempty"`
 
-	// Init lists the steps that turn running pods into a database, in order: for example cluster creation, placement,
-	// users. Each step is a Job in the emulated network, and the database is ready once all have succeeded. The steps run
-	// once for each incarnation. A new incarnation starts when all pods of a step's role were replaced, because their
-	// files are lost. A failed step is retried until its timeout, so it must be idempotent.
+	// Init lists the steps that turn running pods into a database, in order, for example to create the cluster, place the
+	// data and create users. Each step is a Job in the emulated network. The database is ready once all steps have
+	// succeeded. The steps run once for each incarnation. A new incarnation starts when all pods of a step's role were
+	// replaced, because their files are lost. A failed step is retried until its timeout, so it must be idempotent.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
@@ -125,7 +126,7 @@ type GeoDatabaseSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.leader) || self.replicas.exists(r, r.region == self.leader)",messageExpression="'leader ' + self.leader + ' has no replica of the group: add its region to replicas, or choose one that is there'",fieldPath=".leader"
 type ReplicaGroup struct {
-	// Home is the region that the rows call home.
+	// Home is the home region of the rows.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +required
@@ -137,29 +138,29 @@ type ReplicaGroup struct {
 	// +kubebuilder:validation:items:Maximum=63
 	// +optional
 	Partitions []int32 `json:"partitions,omitempty"`
-	// Replicas are the regions that keep the rows.
+	// Replicas lists the regions that store the rows.
 	// +listType=map
 	// +listMapKey=region
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +required
 	Replicas []GroupReplicas `json:"replicas"`
-	// Leader is the region that leads at first, and again after a failure where the engine can; by default the home, if it has
-	// a replica, or else the first region of replicas.
+	// Leader is the region that leads initially and, if the engine supports it, again after a failure. The default is the
+	// home if it has a replica, else the first region of replicas.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +optional
 	Leader string `json:"leader,omitempty"`
 }
 
-// GroupReplicas is the number of nodes of a region that keep the rows of a group.
+// GroupReplicas is the number of nodes of a region that store the rows of a group.
 type GroupReplicas struct {
-	// Region that keeps the rows.
+	// Region that stores the rows.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +required
 	Region string `json:"region"`
-	// Count of nodes there, at most replicasPerPartition.
+	// Count is the number of nodes in the region that store the rows, at most replicasPerPartition.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
 	// +kubebuilder:default=1
@@ -181,9 +182,9 @@ type Engine struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// Region is a place that holds nodes.
+// Region is a region that hosts nodes of the database.
 type Region struct {
-	// Name of the region, as the network profile calls it.
+	// Name of the region, as in the network profile.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
@@ -200,14 +201,14 @@ type Region struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
-// Durability is what of a node outlives its process.
+// Durability is the part of a node's state that survives the end of its process.
 // +kubebuilder:validation:Enum=None;Journal
 type Durability string
 
 const (
-	// DurabilityNone keeps everything in memory.
+	// DurabilityNone keeps all state in memory.
 	DurabilityNone Durability = "None"
-	// DurabilityJournal logs every input of a node, synced to the disk, before it has an effect that others can see.
+	// DurabilityJournal logs every input of a node and syncs it to disk before the input has an effect outside the node.
 	DurabilityJournal Durability = "Journal"
 )
 
@@ -216,11 +217,11 @@ const (
 type Placement string
 
 const (
-	// PlacementPreferred prefers nodes that carry the region's name as topology.kubernetes.io/region.
+	// PlacementPreferred prefers nodes with the region's name in the label topology.kubernetes.io/region.
 	PlacementPreferred Placement = "Preferred"
-	// PlacementRequired only takes nodes that carry the region's name as topology.kubernetes.io/region.
+	// PlacementRequired uses only nodes with the region's name in the label topology.kubernetes.io/region.
 	PlacementRequired Placement = "Required"
-	// PlacementAnywhere takes any node.
+	// PlacementAnywhere uses any node.
 	PlacementAnywhere Placement = "Anywhere"
 )
 
@@ -228,39 +229,39 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.profile) != has(self.profileRef)",messageExpression="has(self.profile) ? 'profile and profileRef are both set: keep exactly one of them' : 'neither profile nor profileRef is set: name a NetworkProfile in profileRef or write one inline in profile'"
 type Network struct {
-	// ProfileRef names a NetworkProfile of this namespace, or a built-in profile.
+	// ProfileRef names a NetworkProfile in the same namespace, or a built-in profile.
 	// +optional
 	ProfileRef *LocalReference `json:"profileRef,omitempty"`
 	// Profile is an inline NetworkProfile spec.
 	// +optional
 	Profile *NetworkProfileSpec `json:"profile,omitempty"`
-	// Emulation is the backend that injects the declared latency. Auto picks the first that works and names it in
-	// status.emulation.
+	// Emulation is the backend that injects the declared latency. Auto selects the first backend that works;
+	// status.emulation names it.
 	// +kubebuilder:default=Auto
 	// +optional
 	Emulation Emulation `json:"emulation,omitempty"`
-	// Congestion is the congestion control of the connections that Geobench models, in simulations and with the emulation
-	// BuiltIn. With Open, the default, a lost packet costs time, but the window stays open. Reno and Cubic use slow start
-	// and a window that shrinks with each loss, like the kernel; Cubic is the default of Linux. Connections with
-	// externally added delay use the kernel's congestion control.
+	// Congestion is the congestion control of the connections that Geobench models: in simulations, and with the
+	// emulation BuiltIn. With Open, the default, a lost packet costs time but does not shrink the window. Reno and Cubic
+	// use slow start and a window that shrinks with each loss, like the kernel; Cubic is the default of Linux. With the
+	// other backends, connections use the kernel's congestion control.
 	// +optional
 	Congestion Congestion `json:"congestion,omitempty"`
 	// Mesh selects the service mesh for the pods of the database and the workers of its runs. With Auto, the default, the
-	// namespace decides; status.mesh names the mesh that was found. None excludes the pods from a mesh of the namespace.
-	// Sidecar: an Istio proxy in each pod. Ambient: Istio's proxy on each machine. A database does not become ready while
-	// its pods are in a different mesh.
+	// namespace decides, and status.mesh names the mesh that was found. None excludes the pods from a mesh of the
+	// namespace. Sidecar requires an Istio proxy in each pod, Ambient an Istio proxy on each machine. A database does not
+	// become ready while its pods are in a different mesh.
 	// +optional
 	Mesh Mesh `json:"mesh,omitempty"`
 }
 
-// Mesh says which kind of service mesh pods are in.
+// Mesh is a kind of service mesh.
 // +kubebuilder:validation:Enum=Auto;None;Sidecar;Ambient
 type Mesh string
 
 const (
-	// MeshAuto leaves it to the labels of the namespace.
+	// MeshAuto uses the mesh that the labels of the namespace select.
 	MeshAuto Mesh = "Auto"
-	// MeshNone is no mesh.
+	// MeshNone uses no mesh.
 	MeshNone Mesh = "None"
 	// MeshSidecar is Istio with a proxy in each pod.
 	MeshSidecar Mesh = "Sidecar"
@@ -279,53 +280,53 @@ const (
 	MutualTLSPermissive MutualTLS = "Permissive"
 	// MutualTLSDisabled encrypts nothing.
 	MutualTLSDisabled MutualTLS = "Disabled"
-	// MutualTLSUnknown means that the operator may not read the setting.
+	// MutualTLSUnknown means that the operator has no permission to read the setting.
 	MutualTLSUnknown MutualTLS = "Unknown"
 )
 
-// MeshStatus is the service mesh in which pods were found.
+// MeshStatus is the service mesh that was found in pods.
 type MeshStatus struct {
 	// Mode is the kind of mesh, never Auto.
 	// +kubebuilder:validation:Enum=None;Sidecar;Ambient
 	// +required
 	Mode Mesh `json:"mode,omitempty"`
-	// MutualTLS is the requirement of PeerAuthentications for connections to the port of the nodes, or to the database's
-	// first port. It is omitted without a mesh.
+	// MutualTLS is the requirement that PeerAuthentications set for connections to the nodes' port, or to the first port
+	// of a database's program. It is omitted without a mesh.
 	// +optional
 	MutualTLS MutualTLS `json:"mutualTLS,omitempty"`
-	// Version of the proxies' image, which its tag or its revision label names; empty where neither does.
+	// Version of the proxies, from the tag or the revision label of their image; empty if neither names it.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Version string `json:"version,omitempty"`
 }
 
-// Congestion names a congestion control.
+// Congestion is a congestion control algorithm.
 // +kubebuilder:validation:Enum=Open;Reno;Cubic
 type Congestion string
 
 const (
-	// CongestionOpen is a window that is always open.
+	// CongestionOpen never shrinks the window.
 	CongestionOpen Congestion = "Open"
-	// CongestionReno is RFC 5681.
+	// CongestionReno is the algorithm of RFC 5681.
 	CongestionReno Congestion = "Reno"
-	// CongestionCubic is RFC 9438.
+	// CongestionCubic is the algorithm of RFC 9438.
 	CongestionCubic Congestion = "Cubic"
 )
 
-// Emulation names a backend of network emulation.
+// Emulation is a backend of network emulation.
 // +kubebuilder:validation:Enum=Auto;ChaosMesh;Sidecar;BuiltIn;None
 type Emulation string
 
 const (
-	// EmulationAuto picks the first backend that works.
+	// EmulationAuto selects the first backend that works.
 	EmulationAuto Emulation = "Auto"
-	// EmulationChaosMesh injects with NetworkChaos objects of Chaos Mesh.
+	// EmulationChaosMesh injects delay with NetworkChaos objects of Chaos Mesh.
 	EmulationChaosMesh Emulation = "ChaosMesh"
-	// EmulationSidecar injects in a sidecar of each pod.
+	// EmulationSidecar injects delay in a sidecar of each pod.
 	EmulationSidecar Emulation = "Sidecar"
-	// EmulationBuiltIn injects in the connections of native engines.
+	// EmulationBuiltIn injects delay in the connections of Geobench's own engines.
 	EmulationBuiltIn Emulation = "BuiltIn"
-	// EmulationNone injects nothing; round-trip times are measured all the same.
+	// EmulationNone injects no delay, but round-trip times are still measured.
 	EmulationNone Emulation = "None"
 )
 
@@ -338,8 +339,8 @@ type External struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +required
 	Endpoints []ExternalEndpoint `json:"endpoints"`
-	// SecretRef names a Secret with the keys username and password, and optionally ca.crt. geobench run looks for them as files
-	// NAME/username and so on in the folder of --secrets.
+	// SecretRef names a Secret with the keys username and password, and optionally ca.crt. geobench run reads them from
+	// files (NAME/username and so on) in the folder that --secrets names.
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
 	// Database is the name of the database to use.
@@ -365,56 +366,58 @@ type ExternalEndpoint struct {
 
 // Conditions of a GeoDatabase, in addition to ConditionProgressing and ConditionCleanupFailed.
 const (
-	// ConditionNodesReady is true when every node of the database serves, in the topology of the present generation.
+	// ConditionNodesReady is true if every node of the database serves requests, in the topology of the current
+	// generation.
 	ConditionNodesReady = "NodesReady"
-	// ConditionNetworkEmulated is true when the declared network is injected on every node.
+	// ConditionNetworkEmulated is true if the declared network is injected on every node.
 	ConditionNetworkEmulated = "NetworkEmulated"
 	// ConditionAuthenticated is False for a deployed database without client authentication, such as CockroachDB with
-	// --insecure: only NetworkPolicies protect it. Other databases do not have the condition.
+	// --insecure, which only NetworkPolicies protect. Other databases do not have the condition.
 	ConditionAuthenticated = "Authenticated"
-	// ConditionInitialized is true when all steps of spec.init have succeeded in the present incarnation; there is none without such steps.
+	// ConditionInitialized is true if all steps of spec.init have succeeded in the current incarnation. It is absent if
+	// the spec has no such steps.
 	ConditionInitialized = "Initialized"
-	// ConditionNetworkVerified is true when every link's measured round-trip time is within the
-	// tolerance of the declared: 5% + 1 ms, and the sampling error of the median where jitter is declared.
+	// ConditionNetworkVerified is true if the measured round-trip time of every link matches the declared value. The
+	// tolerance is 5% + 1 ms, plus the sampling error of the median if jitter is declared.
 	ConditionNetworkVerified = "NetworkVerified"
 )
 
-// GeoDatabaseStatus is what runs.
+// GeoDatabaseStatus reports the observed state of a database.
 type GeoDatabaseStatus struct {
 	// ObservedGeneration is the generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Accepted, Progressing, NodesReady, Initialized, NetworkEmulated, NetworkVerified; and Ready, Reconciling, Stalled, by which other
-	// tools judge the database.
+	// Conditions of the database: Accepted, Progressing, NodesReady, Initialized, NetworkEmulated and NetworkVerified.
+	// Ready, Reconciling and Stalled are for generic tools such as Flux and Helm.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Regions and their nodes.
+	// Regions reports the nodes of each region.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Regions []RegionStatus `json:"regions,omitempty"`
-	// Groups are the sets of nodes that keep the same rows, with their leaders, for engines with such groups; the first
-	// 256.
+	// Groups lists the first 256 sets of nodes that store the same rows, with their leaders, for engines with such
+	// groups.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Groups []GroupStatus `json:"groups,omitempty"`
-	// Endpoints are the addresses for the clients of each region, for a database with a role that clients connect to.
+	// Endpoints lists the address for the clients of each region, for a database with a role that clients connect to.
 	// +listType=map
 	// +listMapKey=region
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Endpoints []EndpointStatus `json:"endpoints,omitempty"`
-	// RegionNames lists the regions for kubectl's column, separated by commas.
+	// RegionNames is the comma-separated list of regions that kubectl get shows.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	RegionNames string `json:"regionNames,omitempty"`
-	// ReadyNodes is the number of ready nodes, for kubectl's column, for example 3/4.
+	// ReadyNodes is the number of ready nodes and of all nodes, for example 3/4. kubectl get shows it.
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	ReadyNodes string `json:"readyNodes,omitempty"`
@@ -426,11 +429,11 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	EmulationReason string `json:"emulationReason,omitempty"`
-	// Mesh is the service mesh that the pods are in.
+	// Mesh is the service mesh that was found in the pods.
 	// +optional
 	Mesh *MeshStatus `json:"mesh,omitempty"`
-	// EmulationGaps are the latest times in which a pod ran, but not all of its links were as they should be; the newest
-	// is last.
+	// EmulationGaps lists the latest periods in which a pod ran while some of its links were not as declared. The newest
+	// period is last.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
@@ -446,20 +449,20 @@ type GeoDatabaseStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	TopologyHash string `json:"topologyHash,omitempty"`
-	// Incarnation identifies the set of running node processes: it changes when a process is replaced or restarts. Data
+	// Incarnation identifies the set of running node processes. It changes when a process is replaced or restarts. Data
 	// that was loaded into one incarnation may be missing in the next.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Incarnation string `json:"incarnation,omitempty"`
-	// ActiveRun is the name of the BenchmarkRun that uses the database now; others wait.
+	// ActiveRun is the name of the BenchmarkRun that currently uses the database; other runs wait.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	ActiveRun string `json:"activeRun,omitempty"`
 }
 
-// EmulationGap is a period in which measurements were made without the declared network.
+// EmulationGap is a period in which a pod ran without the declared network.
 type EmulationGap struct {
-	// Pod that ran without all of its links.
+	// Pod that ran without some of its links.
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Pod string `json:"pod"`
@@ -471,10 +474,10 @@ type EmulationGap struct {
 	// +kubebuilder:validation:MaxLength=24
 	// +optional
 	Region string `json:"region,omitempty"`
-	// From is the time when the pod's containers started, or its links were found missing.
+	// From is the time at which the pod's containers started or its links were found missing.
 	// +required
 	From metav1.MicroTime `json:"from"`
-	// To is the time when the links were in place, or the pod had stopped; unset while the gap lasts.
+	// To is the time at which the links were in place or the pod had stopped; unset while the gap lasts.
 	// +optional
 	To *metav1.MicroTime `json:"to,omitempty"`
 }
@@ -491,52 +494,52 @@ type EndpointStatus struct {
 	Address string `json:"address"`
 }
 
-// GroupStatus names the leader of a group of nodes that keep the same rows.
+// GroupStatus reports the leader of a set of nodes that store the same rows.
 type GroupStatus struct {
-	// Name of the rows: the region that they call home and their partition, eu/0.
+	// Name of the group: the home region of the rows and their partition, for example eu/0.
 	// +kubebuilder:validation:MaxLength=32
 	// +required
 	Name string `json:"name"`
-	// Leader is the leading node, region/partition/replica; empty if no leader is known.
+	// Leader is the leading node as region/partition/replica; empty if no leader is known.
 	// +kubebuilder:validation:MaxLength=40
 	// +optional
 	Leader string `json:"leader,omitempty"`
-	// Members is the number of nodes that keep the rows.
+	// Members is the number of nodes that store the rows.
 	// +optional
 	Members int32 `json:"members"`
 }
 
-// RegionStatus is what runs in a region.
+// RegionStatus reports the nodes of a region.
 type RegionStatus struct {
 	// Name of the region.
 	// +kubebuilder:validation:MaxLength=24
 	// +required
 	Name string `json:"name"`
-	// Nodes that the region should have.
+	// Nodes is the desired number of nodes.
 	// +optional
 	Nodes int32 `json:"nodes"`
-	// ReadyNodes serve now.
+	// ReadyNodes is the number of nodes that serve requests.
 	// +optional
 	ReadyNodes int32 `json:"readyNodes"`
 }
 
-// LinkStatus is a link as declared and as measured.
+// LinkStatus reports the declared and the measured round-trip time of a link.
 type LinkStatus struct {
-	// From is the region that measures.
+	// From is the region that measures the link.
 	// +kubebuilder:validation:MaxLength=24
 	// +required
 	From string `json:"from"`
-	// To is the region that answers.
+	// To is the region at the other end of the link.
 	// +kubebuilder:validation:MaxLength=24
 	// +required
 	To string `json:"to"`
-	// DeclaredRTTMicroseconds is the round-trip time that the profile asks for.
+	// DeclaredRTTMicroseconds is the round-trip time in the network profile.
 	// +optional
 	DeclaredRTTMicroseconds int64 `json:"declaredRTTMicroseconds"`
-	// MeasuredRTTMicroseconds is the round-trip time that the nodes see.
+	// MeasuredRTTMicroseconds is the round-trip time that the nodes measure.
 	// +optional
 	MeasuredRTTMicroseconds RTTMicroseconds `json:"measuredRTTMicroseconds"`
-	// Samples is the number of samples in the measurement.
+	// Samples is the number of round trips that were measured.
 	// +optional
 	Samples int64 `json:"samples"`
 	// Mesh is the overhead of a service mesh on the link, if spec.network.mesh names a mesh.
@@ -544,25 +547,25 @@ type LinkStatus struct {
 	Mesh *MeshLink `json:"mesh,omitempty"`
 }
 
-// MeshLink reports the overhead of a service mesh on a link. Two probes take the same path at the same time: one uses
-// UDP packets, which the mesh does not carry, and one a TCP connection, which it does. The emulation of native engines
-// delays neither.
+// MeshLink reports the overhead of a service mesh on a link. Two probes take the same path at the same time: UDP
+// packets, which bypass the mesh, and a TCP connection through the mesh. The emulation of Geobench's own engines delays
+// neither.
 type MeshLink struct {
-	// BelowRTTMicroseconds is the median round-trip time below the mesh.
+	// BelowRTTMicroseconds is the median round-trip time of the probe that bypasses the mesh.
 	// +optional
 	BelowRTTMicroseconds int64 `json:"belowRTTMicroseconds"`
-	// ThroughRTTMicroseconds is the median round-trip time through it.
+	// ThroughRTTMicroseconds is the median round-trip time of the probe through the mesh.
 	// +optional
 	ThroughRTTMicroseconds int64 `json:"throughRTTMicroseconds"`
-	// AddedRTTMicroseconds is the round-trip time over the mesh minus the round-trip time without it.
+	// AddedRTTMicroseconds is the overhead of the mesh: throughRTTMicroseconds minus belowRTTMicroseconds.
 	// +optional
 	AddedRTTMicroseconds int64 `json:"addedRTTMicroseconds"`
-	// Samples is the number of round trips in the median that has fewer.
+	// Samples is the number of round trips in the smaller of the two samples.
 	// +optional
 	Samples int64 `json:"samples"`
 }
 
-// GeoDatabase is a database across regions, with a network between them.
+// GeoDatabase is a database with nodes in several regions and a network between them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -582,10 +585,11 @@ type GeoDatabase struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// Spec says what to deploy.
+	// Spec describes the database to deploy.
 	// +required
 	Spec GeoDatabaseSpec `json:"spec"`
-	// Status says what runs. Until the operator has seen the database, observedGeneration is -1.
+	// Status reports the observed state of the database. observedGeneration is -1 until the operator has processed the
+	// database for the first time.
 	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status GeoDatabaseStatus `json:"status,omitzero"`

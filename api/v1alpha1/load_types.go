@@ -21,50 +21,50 @@ type Load struct {
 	// +kubebuilder:default=100
 	// +optional
 	ClientsPerRegion int32 `json:"clientsPerRegion,omitempty"`
-	// WorkersPerRegion is the number of worker processes that share a region's clients.
+	// WorkersPerRegion is the number of worker pods that share the clients of a region.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=1
 	// +optional
 	WorkersPerRegion int32 `json:"workersPerRegion,omitempty"`
-	// Coordinator selects the node of its region to which a client sends a transaction. FirstKey, the default, is a node
-	// of the partition that holds the first key. RoundRobin uses each node in turn, whatever the keys, like clients that
-	// do not know the partitions. The field is for Geobench's own engines. With RoundRobin, engines in which nodes must
-	// ask other nodes for homes (parameter masters) pay for these requests.
+	// Coordinator selects the node of a client's region to which the client sends a transaction. FirstKey, the default,
+	// selects a node of the partition that stores the first key. RoundRobin uses each node in turn regardless of the
+	// keys, like clients that do not know the partitions. The field is only for Geobench's own engines. With RoundRobin,
+	// engines whose nodes must ask other nodes for homes (parameter masters) pay for these requests.
 	// +optional
 	Coordinator Coordinator `json:"coordinator,omitempty"`
-	// Arrival is Closed, Constant or Poisson. With Closed, a client sends its next transaction after the answer and its
-	// think time. With Constant and Poisson, transactions arrive at ratePerSecond, whatever the database does, and latency
-	// counts from the intended start.
+	// Arrival is Closed, Constant or Poisson. With Closed, a client sends its next transaction after the answer to the
+	// previous transaction and a think time. With Constant and Poisson, transactions arrive at ratePerSecond, regardless
+	// of the database's progress, and latency counts from the planned start.
 	// +kubebuilder:default=Closed
 	// +optional
 	Arrival Arrival `json:"arrival,omitempty"`
-	// RatePerSecond is the number of transactions that arrive per second in each region, in an open loop.
+	// RatePerSecond is the number of transactions that arrive per second in each region. It applies only to an open loop.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000000
 	// +kubebuilder:default=0
 	// +optional
 	RatePerSecond int64 `json:"ratePerSecond"`
-	// Curve makes the load change over the measured time of each repetition. Unset, it is the same all the time.
+	// Curve varies the load during the measured time of each repetition. By default, the load is constant.
 	// +optional
 	Curve *LoadCurve `json:"curve,omitempty"`
-	// ThinkTime is the mean of what passes between an answer and the client's next transaction, in a closed loop: think times
-	// are exponentially distributed, as in TPC-C, and at most ten times the mean.
+	// ThinkTime is the mean pause between an answer and the client's next transaction in a closed loop. As in TPC-C,
+	// pauses are exponentially distributed and at most ten times the mean.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h"
 	// +kubebuilder:default="0s"
 	// +optional
 	ThinkTime Duration `json:"thinkTime"`
-	// RequestTimeout after which a transaction without an answer counts as timed out. It covers all attempts of a
-	// transaction and the pauses between them, from the first sending.
+	// RequestTimeout is the time after which an unanswered transaction counts as timed out. It starts when the
+	// transaction is first sent, and covers all attempts and the pauses between them.
 	// +kubebuilder:validation:XValidation:rule="self > duration('0s') && self <= duration('1h')",message="must be longer than 0s and at most 1h, for example 30s"
 	// +kubebuilder:default="30s"
 	// +optional
 	RequestTimeout Duration `json:"requestTimeout,omitzero"`
-	// Retry sets which transactions are retried, and the number of attempts. By default none are: a transaction that was
-	// not committed is counted, and its client continues with a new transaction.
+	// Retry configures which transactions are retried, and how often. By default, none are: a transaction that did not
+	// commit is counted, and its client continues with a new transaction.
 	// +optional
 	Retry *Retry `json:"retry,omitempty"`
-	// Warmup runs the load without measuring, before each repetition.
+	// Warmup is the time for which the load runs before each repetition without being measured.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('168h')",message="must be 0s to 168h, for example 10s"
 	// +kubebuilder:default="10s"
 	// +optional
@@ -74,28 +74,29 @@ type Load struct {
 	// +kubebuilder:default="30s"
 	// +optional
 	Duration Duration `json:"duration,omitzero"`
-	// Repetitions of the warm-up and the measured period, on the same data.
+	// Repetitions of the warm-up and the measured window, on the same data.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1
 	// +optional
 	Repetitions int32 `json:"repetitions,omitempty"`
-	// Resources of one worker pod. The pod's clients share as many processors as the CPU limit (else the request), and one
-	// by default. The memory limit is 8Gi by default. A run with a worker that uses over 80% of its CPU is Invalid.
+	// Resources of one worker pod. The clients in the pod share as many processors as its CPU limit allows (or its
+	// request, without a limit), and one by default. The default memory limit is 8Gi. A run is Invalid if a worker uses
+	// more than 80% of its CPU.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
 // LoadCurve scales the load over the measured window: ratePerSecond in an open loop, clientsPerRegion in a closed loop.
-// Every repetition follows the curve from its start, and warms up with the load at the start of the curve.
+// Every repetition starts at the beginning of the curve, and its warm-up has the load of that point.
 //
 // +kubebuilder:validation:XValidation:rule="(self.shape == 'Steps') == has(self.stepsPercent)",messageExpression="self.shape == 'Steps' ? 'stepsPercent is missing, but shape is Steps: say how much of the load there is in each of the equal parts of the measured time, for example [100, 20, 60]' : 'stepsPercent is set, but shape %s has no steps: set shape to Steps, or leave stepsPercent out'.format([self.shape])",fieldPath=".stepsPercent"
 // +kubebuilder:validation:XValidation:rule="self.shape == 'Gaussian' || !has(self.peakAtPercent)",messageExpression="'peakAtPercent is %d, but shape %s has no peak: set shape to Gaussian, or leave peakAtPercent out'.format([self.peakAtPercent, self.shape])",fieldPath=".peakAtPercent"
 // +kubebuilder:validation:XValidation:rule="self.shape == 'Gaussian' || !has(self.deviationPercent)",messageExpression="'deviationPercent is %d, but shape %s has no deviation: set shape to Gaussian, or leave deviationPercent out'.format([self.deviationPercent, self.shape])",fieldPath=".deviationPercent"
 // +kubebuilder:validation:XValidation:rule="!has(self.stepsPercent) || self.stepsPercent.exists(p, p > 0)",message="stepsPercent has no step above 0, so that nothing would be sent: make one at least 1",fieldPath=".stepsPercent"
 type LoadCurve struct {
-	// Shape is Uniform, Gaussian or Steps. Uniform is a constant load, as without a curve. A Gaussian load rises to its
-	// peak and falls again, as in Dike's dynamic load.
+	// Shape is Uniform, Gaussian or Steps. A Uniform load is constant, as without a curve. A Gaussian load rises to its
+	// peak and falls again, as in Dike's dynamic load. With Steps, the load changes in steps.
 	// +required
 	Shape LoadShape `json:"shape"`
 	// PeakAtPercent is the time of the peak of a Gaussian load, in percent of the measured time; the default is 50.
@@ -108,7 +109,7 @@ type LoadCurve struct {
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	DeviationPercent *int32 `json:"deviationPercent,omitempty"`
-	// StepsPercent is the load in each of the equal parts of the measured time, in percent of the whole load.
+	// StepsPercent lists the loads of equal parts of the measured time, in percent of the full load.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
@@ -123,22 +124,22 @@ type LoadCurve struct {
 type LoadShape string
 
 const (
-	// LoadUniform is the same load all the time.
+	// LoadUniform is a constant load.
 	LoadUniform LoadShape = "Uniform"
-	// LoadGaussian rises and falls as the density of a normal distribution.
+	// LoadGaussian rises and falls like the density of a normal distribution.
 	LoadGaussian LoadShape = "Gaussian"
-	// LoadSteps is another load in each of several equal parts of the measured time.
+	// LoadSteps has a different load in each of several equal parts of the measured time.
 	LoadSteps LoadShape = "Steps"
 )
 
-// Coordinator says which node of its region a client sends a transaction to.
+// Coordinator selects the node of a client's region to which the client sends a transaction.
 // +kubebuilder:validation:Enum=FirstKey;RoundRobin
 type Coordinator string
 
 const (
-	// CoordinatorFirstKey is a node of the partition that holds the transaction's first key.
+	// CoordinatorFirstKey selects a node of the partition that stores the transaction's first key.
 	CoordinatorFirstKey Coordinator = "FirstKey"
-	// CoordinatorRoundRobin is each node of the region in turn.
+	// CoordinatorRoundRobin selects each node of the region in turn.
 	CoordinatorRoundRobin Coordinator = "RoundRobin"
 )
 
@@ -149,32 +150,32 @@ type Arrival string
 const (
 	// ArrivalClosed is a closed loop: each client has one transaction in flight.
 	ArrivalClosed Arrival = "Closed"
-	// ArrivalConstant is an open loop with equal gaps.
+	// ArrivalConstant is an open loop with equal intervals between arrivals.
 	ArrivalConstant Arrival = "Constant"
-	// ArrivalPoisson is an open loop with exponentially distributed gaps.
+	// ArrivalPoisson is an open loop with exponentially distributed intervals between arrivals.
 	ArrivalPoisson Arrival = "Poisson"
 )
 
-// Retry sets which transactions are retried. Only transactions that left no trace are: aborted or refused transactions.
-// A transaction with an unknown outcome may have been committed and is never retried. A transaction that the procedure
-// itself aborts is not retried either, because the outcome would be the same. For the database each attempt is a
-// separate transaction; latencies count from the time when the first attempt was due.
+// Retry configures the retries of transactions. Only transactions without an effect are retried: aborted or refused
+// transactions. A transaction with an unknown outcome may have committed and is never retried. A transaction that the
+// procedure itself aborts is not retried either, because the outcome would be the same. For the database, each attempt
+// is a separate transaction. Latency counts from the time at which the first attempt was due.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.attempts) && self.attempts >= 1",messageExpression="!has(self.attempts) ? 'attempts is missing, and a retry needs a bound: say how often a transaction is sent at most, the first attempt included, for example 3' : 'attempts %d is no bound: make it 1 to 100, the first attempt included'.format([self.attempts])",fieldPath=".attempts"
 // +kubebuilder:validation:XValidation:rule="self.maxBackoff >= self.backoff",messageExpression="'maxBackoff %s is shorter than backoff (%s): make it at least that'.format([self.maxBackoff, self.backoff])",fieldPath=".maxBackoff"
 type Retry struct {
-	// Attempts is the largest number of times that a transaction is sent, including the first attempt: 1 to 100. With 1
+	// Attempts is the maximum number of times that a transaction is sent, including the first attempt: 1 to 100. With 1,
 	// nothing is retried, which is useful as the first value of a sweep. There is no default.
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
-	// Backoff is the pause between the first answer and the second attempt. Each further pause is twice as long. An
-	// attempt that would begin after requestTimeout is not made.
+	// Backoff is the pause between the first answer and the second attempt. Each further pause is twice as long. No
+	// attempt starts after requestTimeout.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h, for example 10ms"
 	// +kubebuilder:default="10ms"
 	// +optional
 	Backoff Duration `json:"backoff"`
-	// MaxBackoff bounds the pauses, before jitter.
+	// MaxBackoff is the maximum length of a pause, before jitter.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="must be 0s to 1h, for example 1s"
 	// +kubebuilder:default="1s"
 	// +optional
@@ -185,8 +186,8 @@ type Retry struct {
 	// +kubebuilder:default=50
 	// +optional
 	Jitter int32 `json:"jitter"`
-	// Causes of the outcomes that are tried again: Conflict (the concurrency control has aborted the transaction) and
-	// Node (a node has refused it or could not be reached).
+	// Causes lists the causes of failure that are retried: Conflict (the concurrency control aborted the transaction) and
+	// Node (a node refused the transaction or could not be reached).
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
@@ -195,13 +196,14 @@ type Retry struct {
 	Causes []RetryCause `json:"causes,omitempty"`
 }
 
-// RetryCause is a reason why a transaction was not committed for which a retry may succeed.
+// RetryCause is a cause for which a transaction did not commit and may succeed on a retry.
 // +kubebuilder:validation:Enum=Conflict;Node
 type RetryCause string
 
 const (
-	// RetryConflict is the concurrency control, which has aborted the transaction for the sake of others.
+	// RetryConflict means that the concurrency control aborted the transaction in favor of other transactions.
 	RetryConflict RetryCause = "Conflict"
-	// RetryNode is a node that refused the transaction, being overloaded, not ready or out of reach.
+	// RetryNode means that a node refused the transaction because it was overloaded or not ready, or that the node was
+	// unreachable.
 	RetryNode RetryCause = "Node"
 )

@@ -18,6 +18,11 @@ import (
 // buildProgram compiles a small program for Linux.
 func buildProgram(t *testing.T, flags ...string) string {
 	t.Helper()
+	return buildProgramFor(t, "amd64", flags...)
+}
+
+func buildProgramFor(t *testing.T, arch string, flags ...string) string {
+	t.Helper()
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")
 	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
@@ -25,7 +30,7 @@ func buildProgram(t *testing.T, flags ...string) string {
 	}
 	program := filepath.Join(dir, "hello")
 	cmd := exec.Command("go", slices.Concat([]string{"build"}, flags, []string{"-o", program, source})...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64", "GOFLAGS=", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -24,6 +24,8 @@ const usage = `usage: cluster COMMAND
                                     write a one-layer image of a static program
   image -name NAME -root DIR -o OUT.tar -entrypoint PROGRAM,ARG... [-user ...] [-workdir ...] [-env K=V]...
                                     write a one-layer image of all that a folder holds
+  oci -name NAME -o OUT.tar PROGRAM...
+                                    write an OCI image layout with an image for each program's architecture
   build [COMPONENT...]              build to the cache only, and print the folders (etcd, kubernetes, containerd,
                                     coredns, pause; envtest is a folder for KUBEBUILDER_ASSETS)
   logs [-n LINES] COMPONENT         print a component's log
@@ -58,7 +60,7 @@ func execute(ctx context.Context, args []string) error {
 	}
 	commands := map[string]func(context.Context, *Cluster, []string) error{
 		"up": cmdUp, "down": cmdDown, "status": cmdStatus, "kubeconfig": cmdKubeconfig, "load": cmdLoad,
-		"image": cmdImage, "build": cmdBuild, "logs": cmdLogs, "restart": cmdRestart,
+		"image": cmdImage, "oci": cmdOCI, "build": cmdBuild, "logs": cmdLogs, "restart": cmdRestart,
 	}
 	command, ok := commands[args[0]]
 	if !ok {

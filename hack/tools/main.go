@@ -11,6 +11,7 @@
 //	go run -C hack/tools . sync-chart [--check]   copy CRDs, RBAC rules and presets into charts/geobench
 //	go run -C hack/tools . lint-crds              hold config/crd/bases to the API conventions
 //	go run -C hack/tools . sbom                   write what is in bin/geobench and its image, and how they came about
+//	go run -C hack/tools . release -version V     write all files of a version into dist
 //	go run -C hack/tools . rights LOG...           say which of the operator's rights were used
 //	go run -C hack/tools . chart-test             test the chart: render it in all its variants (and test these tools)
 package main
@@ -34,6 +35,7 @@ const usage = `usage: go run -C hack/tools . COMMAND
   sync-chart [--check]   copy CRDs, RBAC rules and presets into charts/geobench; --check only says what differs
   lint-crds              hold config/crd/bases to the API conventions
   sbom [FLAG...]         write the SBOMs (SPDX) and the provenance (SLSA) of bin/geobench and out/geobench.tar into out
+  release -version V     write all files of a version into dist: archives, image layout, chart, manifests, SBOMs
   rights LOG...          say which of the operator's rights the requests in audit logs needed
   chart-test             render charts/geobench in all its variants and check what comes out (builds helm if need be)
 `
@@ -84,6 +86,8 @@ func command(ctx context.Context, args []string) error {
 		return lintCRDs(root)
 	case "sbom":
 		return describe(root, args)
+	case "release":
+		return release(ctx, root, args)
 	case "rights":
 		if len(args) == 0 {
 			return usageError("rights takes audit logs, got none")

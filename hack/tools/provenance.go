@@ -17,10 +17,17 @@ const (
 	predicateType = "https://slsa.dev/provenance/v1"
 )
 
-// provenance states the commit, the Go version and the modules from which the program and the image were built. It is
-// not signed here.
+// provenance states how the program and the image were built.
 func provenance(p *program, i *image, builder string) ([]byte, error) {
-	external, err := structpb.NewStruct(map[string]any{"repository": repositoryURL, "commit": p.commit, "targets": []any{"bin/geobench", "image"}, "image": i.tag})
+	made := []artifact{p.artifact, i.artifact, {i.tag, i.id}}
+	return provenanceOf(p, made, map[string]any{"targets": []any{"bin/geobench", "image"}, "image": i.tag}, builder)
+}
+
+// provenanceOf states the commit, the Go version and the modules from which files were built: those of program p, which
+// the files hold. parameters are the parameters of the build. It is not signed here.
+func provenanceOf(p *program, made []artifact, parameters map[string]any, builder string) ([]byte, error) {
+	parameters["repository"], parameters["commit"] = repositoryURL, p.commit
+	external, err := structpb.NewStruct(parameters)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +63,9 @@ func provenance(p *program, i *image, builder string) ([]byte, error) {
 	if err := protojson.Unmarshal(text, fields); err != nil {
 		return nil, err
 	}
-	s := &intoto.Statement{
-		Type: intoto.StatementTypeUri, PredicateType: predicateType, Predicate: fields,
-		Subject: []*intoto.ResourceDescriptor{
-			{Name: p.name, Digest: map[string]string{"sha256": p.sha256}},
-			{Name: i.name, Digest: map[string]string{"sha256": i.sha256}},
-			{Name: i.tag, Digest: map[string]string{"sha256": i.id}},
-		},
+	s := &intoto.Statement{Type: intoto.StatementTypeUri, PredicateType: predicateType, Predicate: fields}
+	for _, a := range made {
+		s.Subject = append(s.Subject, &intoto.ResourceDescriptor{Name: a.name, Digest: map[string]string{"sha256": a.sha256}})
 	}
 	if err := s.Validate(); err != nil {
 		return nil, err

@@ -123,6 +123,20 @@ func imageSBOM(p *program, i *image, at time.Time) *spdx.Document {
 	return doc
 }
 
+// archiveSBOM lists the program in an archive and its modules.
+func archiveSBOM(p *program, a artifact, at time.Time) *spdx.Document {
+	const id = common.ElementID("Archive")
+	doc := document(a, at)
+	whole := newPackage(id, a.name, p.commit, "ARCHIVE")
+	whole.PackageFileName, whole.PackageChecksums = a.name, sha256Of(a.sha256)
+	whole.PackageLicenseDeclared = "Apache-2.0"
+	doc.Packages = append(doc.Packages, whole)
+	addProgram(doc, p)
+	relate(doc, "DOCUMENT", common.TypeRelationshipDescribe, id)
+	relate(doc, id, common.TypeRelationshipContains, programID)
+	return doc
+}
+
 const programID = common.ElementID("Program")
 
 func document(a artifact, at time.Time) *spdx.Document {

@@ -1,5 +1,5 @@
 // Package admin is the administration protocol of a node: small JSON documents over HTTP. Only the operator may use it,
-// by mutual TLS (package identity). geobench run calls its nodes in its own process.
+// authenticated by mutual TLS (package identity). geobench run calls the nodes in its process directly.
 //
 //	GET  /status   Status
 //	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending, and with 400 for a
@@ -27,32 +27,33 @@ import (
 	"github.com/geobench/geobench/internal/base/store"
 )
 
-// Status is a node's report on itself. Counters only grow during an incarnation.
+// Status is a node's report about itself. Counters only grow during an incarnation.
 type Status struct {
-	// Node is its name, region/partition/replica; ID its geo.NodeID.
+	// Node is the node's name, region/partition/replica. ID is its geo.NodeID.
 	Node string `json:"node"`
 	ID   int    `json:"id"`
-	// Incarnation of the database, and Process: a name made up by this process when it started.
+	// Incarnation is the incarnation of the database. Process is a random name of this process.
 	Incarnation string `json:"incarnation"`
 	Process     string `json:"process"`
-	// NodeIncarnation is the node's incarnation: the number of its processes that started without state and got it from
-	// the other nodes. Recovering is set while data of this node lacks a copy, because a node was lost and is not replaced
-	// yet. The lost node may be this node.
+	// NodeIncarnation counts the node's processes that started without state and got it from other nodes. Recovering is
+	// set while data of this node lacks a copy, because a lost node is not fully replaced yet. The lost node may be this
+	// node.
 	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
 	Recovering      bool   `json:"mending,omitempty"`
-	// Waiting is set while the process waits for Join, which assigns its incarnation. No other node has heard of it yet.
+	// Waiting is set while the process waits for Join, which assigns its incarnation. Until then it has no contact with
+	// other nodes.
 	Waiting bool `json:"waiting,omitempty"`
-	// Ready: every peer was reached and none has lost its state. Reason says in words why not.
+	// Ready is set if every peer was reached and none has lost its state. Otherwise Reason describes the reason.
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
 	// Broken is set if the database has lost state, because a peer restarted without its log. The database must be created
 	// again.
 	Broken bool `json:"broken,omitempty"`
-	// Dataset names the last loaded data set: see LoadRequest.
+	// Dataset is the name of the last loaded data set: see LoadRequest.
 	Dataset string `json:"dataset,omitempty"`
 	// Pending is the number of unfinished transactions.
 	Pending int `json:"pending"`
-	// CPUSeconds is the process's user and system time. Nodes that share a process report the time of that process.
+	// CPUSeconds is the user and system time of the process. Nodes that share a process all report that process's time.
 	CPUSeconds      float64 `json:"cpuSeconds"`
 	MemoryBytes     int64   `json:"memoryBytes"`
 	PeakMemoryBytes int64   `json:"peakMemoryBytes"`
@@ -70,17 +71,17 @@ type Status struct {
 	// Counters and Gauges are the readings of the engine's figures, by kind: see protocol.Figure.
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Gauges   map[string]int64 `json:"gauges,omitempty"`
-	// Roles that the node has now: see protocol.RoleHolder.
+	// Roles are the node's current roles: see protocol.RoleHolder.
 	Roles []string `json:"roles,omitempty"`
-	// Leads are the names of the shards whose groups the node leads now (protocol.ShardLeader); omitted if the engine has
-	// none.
+	// Leads are the names of the shards whose groups the node currently leads (protocol.ShardLeader); omitted if the
+	// engine has no such groups.
 	Leads []string `json:"leads,omitempty"`
 	// Disturbance is the current effect of faults on the node; omitted if there is none. Ahead is the number of remaining
-	// steps of its agenda.
+	// steps in its agenda.
 	Disturbance *Disturbance `json:"disturbance,omitempty"`
 	Ahead       int          `json:"ahead,omitempty"`
-	// LinksComplete is the time since which no round trip of this node was shorter than declared, so every link is
-	// emulated. It requires probes (package ping). It is omitted while a link is too short or not measured yet.
+	// LinksComplete is the time since which no round trip of this node was shorter than declared, so that every link is
+	// emulated. It requires probes (package ping), and is omitted while a link is too fast or not measured yet.
 	LinksComplete *time.Time `json:"linksComplete,omitempty"`
 	// Requests is the traffic from clients, Answers the traffic to clients.
 	Requests geo.Traffic `json:"requests"`
@@ -91,19 +92,19 @@ type Status struct {
 
 // LinkStatus summarizes the traffic from this node to the nodes of a region, and the measured round trips.
 type LinkStatus struct {
-	// To is the peer region's name.
+	// To is the name of the peer region.
 	To string `json:"to"`
 	// Traffic is the sent traffic, with probes and without retransmissions.
 	geo.Traffic
 	// Probes is the number of packets that a prober (package ping) has sent to the region, and Answered the number of
-	// replies. The difference was lost in either direction or is in flight. Nodes of native engines omit both, because
-	// their connections lose nothing.
+	// replies. The other packets or their replies are lost or in flight. Nodes of native engines omit both, because their
+	// connections lose nothing.
 	Probes   int64 `json:"probes,omitempty"`
 	Answered int64 `json:"answered,omitempty"`
-	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s in microseconds; empty for a
-	// region with no other node.
+	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s, in microseconds; empty if the
+	// region has no other node.
 	RTT string `json:"rtt,omitempty"`
-	// Mesh are the round trips of a pair of probes, where a mesh carries the pods' connections; nil where none does.
+	// Mesh has the round trips of a pair of probes if a service mesh carries the pods' connections; otherwise nil.
 	Mesh *MeshRTT `json:"mesh,omitempty"`
 }
 
@@ -111,33 +112,33 @@ type LinkStatus struct {
 // path at the same time. The emulation of native engines delays only their own messages, so it delays neither probe.
 // The difference is the cost of the mesh.
 type MeshRTT struct {
-	// Below is of packets that a mesh does not carry (UDP), Through of a TCP connection that it does.
+	// Below measures packets that the mesh does not carry (UDP), Through a TCP connection that it carries.
 	Below   string `json:"below"`
 	Through string `json:"through"`
 }
 
-// Join assigns a process the incarnation of its node. Where new incarnations can replace lost nodes, a process cannot
-// know by itself whether it has a predecessor.
+// Join assigns the incarnation of a node to a process. If new incarnations can replace lost nodes, a process cannot
+// determine by itself whether it has a predecessor.
 type Join struct {
-	// Process is the addressed process; any other process refuses.
+	// Process is the addressed process. Any other process rejects the request.
 	Process string `json:"process"`
-	// NodeIncarnation is the value for Status: 0 for the first process, then 1 more than for the previous process.
+	// NodeIncarnation is the value for Status: 0 for the first process, and one more for each later process.
 	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
-	// Loaded is the last load request of the nodes, for a process that is not the first; nil if there was none. The
-	// process gets its rows from its peers, except for the read-only rows that every node has.
+	// Loaded is the last load request of the nodes, for a process other than the first; nil if there was none. The
+	// process gets its rows from its peers, except for the read-only rows that every node stores.
 	Loaded *LoadRequest `json:"loaded,omitempty"`
 }
 
 // LoadRequest asks a node to replace its data with its part of a workload's data set.
 type LoadRequest struct {
-	// Dataset names the request. A node that has already loaded it answers immediately, so a repeated request is safe.
+	// Dataset names the data set. A node that has already loaded it answers immediately, so repeating a request is safe.
 	Dataset string `json:"dataset"`
 	// Workload is a BenchmarkRun's spec.workload, as JSON.
 	Workload json.RawMessage `json:"workload"`
 	Seed     uint64          `json:"seed"`
-	// Run is the run whose clients, and no others, may connect from now on, where clients must prove their identity.
+	// Run is the run whose clients may connect from now on, exclusively. It matters only if clients must authenticate.
 	Run string `json:"run,omitempty"`
-	// Traced says that the run records a history, so that rows carry versions (package history), which audits leave out.
+	// Traced is set if the run records a history. Rows then carry versions (package history), which audits ignore.
 	Traced bool `json:"traced,omitempty"`
 }
 
@@ -145,14 +146,15 @@ type LoadRequest struct {
 type LoadResponse struct {
 	Rows  int64 `json:"rows"`
 	Bytes int64 `json:"bytes"`
-	// Target is a result.Target, of a database that is not geobench's own.
+	// Target is a result.Target as JSON, for a database other than Geobench's engines.
 	Target json.RawMessage `json:"target,omitempty"`
 }
 
-// Audit is what invariants need of the node's rows, by shard.
+// Audit has the sums of the node's rows that invariants need, by shard.
 type Audit struct {
 	Shards []store.ShardSums `json:"shards"`
-	// Servers is a list of result.Server, of a database that is not geobench's own: what its servers are after the audit.
+	// Servers is a list of result.Server as JSON, for a database other than Geobench's engines: its servers after the
+	// audit.
 	Servers json.RawMessage `json:"servers,omitempty"`
 }
 
@@ -162,36 +164,36 @@ type Disturbance struct {
 	Links []DisturbedLink `json:"links,omitempty"`
 	// Cut lists the nodes, by geo.NodeID, that this node cannot reach.
 	Cut []int `json:"cut,omitempty"`
-	// Lost lists the nodes that are permanently lost, with their memory. No node waits for them any more. A node that was
-	// lost once stays lost.
+	// Lost lists the nodes that have permanently lost their state. No node waits for them any longer, even if a later
+	// Disturbance omits them.
 	Lost []int `json:"lost,omitempty"`
-	// SlowPercent is the additional time that the node takes for every operation: 100 is twice the time.
+	// SlowPercent is the additional time that every operation of the node takes; 100 doubles it.
 	SlowPercent int64 `json:"slowPercent,omitempty"`
 	// ClockOffset is added to the node's clock. A positive offset sets the clock ahead.
 	ClockOffset time.Duration `json:"clockOffsetNanoseconds,omitempty"`
 }
 
-// Agenda is a schedule of disturbances that a node applies to itself. It is sent in advance, so that its sender may be
-// disconnected when they are due. A new agenda replaces the previous agenda.
+// Agenda is a schedule of disturbances that a node applies to itself. It is sent in advance, so that the node carries
+// it out even if its sender is disconnected then. A new agenda replaces the previous one.
 type Agenda struct {
-	// Process is the process whose clock the times refer to; a node with another process refuses the agenda. Empty means
-	// any process.
+	// Process is the process whose clock the times refer to. Any other process rejects the agenda. Empty stands for any
+	// process.
 	Process string `json:"process,omitempty"`
-	// Steps are in the order of their times. Before the first step, the node is not disturbed.
+	// Steps are ordered by time. Before the first step the node is undisturbed.
 	Steps []Step `json:"steps,omitempty"`
 }
 
 // Step is a disturbance that starts at a time and lasts until the next step.
 type Step struct {
-	// At is a time on the node's monotonic clock, which GET /clock shows. A time in the past means immediately.
+	// At is a time on the node's monotonic clock, as reported by GET /clock. A time in the past means immediately.
 	At time.Duration `json:"atNanoseconds,omitempty"`
 	Disturbance
 }
 
-// Now returns the agenda of a disturbance that starts immediately and lasts.
+// Now returns an agenda whose only disturbance starts immediately and does not end.
 func Now(d *Disturbance) *Agenda { return &Agenda{Steps: []Step{{Disturbance: *d}}} }
 
-// At is what an agenda says for a time, and when the next step is; ok is false when there is none.
+// At returns the disturbance at a time, and the time of the next step. ok is false if there is no next step.
 func (a *Agenda) At(now time.Duration) (d *Disturbance, next time.Duration, ok bool) {
 	d = &Disturbance{}
 	for i := range a.Steps {
@@ -203,7 +205,7 @@ func (a *Agenda) At(now time.Duration) (d *Disturbance, next time.Duration, ok b
 	return d, 0, false
 }
 
-// Ahead counts the steps that are still to come.
+// Ahead returns the number of steps after now.
 func (a *Agenda) Ahead(now time.Duration) (n int) {
 	for i := range a.Steps {
 		if a.Steps[i].At > now {
@@ -213,24 +215,24 @@ func (a *Agenda) Ahead(now time.Duration) (n int) {
 	return n
 }
 
-// Log records all disturbances of a node since it started, from any sender.
+// Log records all disturbances of a node since it started, whoever requested them.
 type Log struct {
 	Process string `json:"process"`
-	// Since is the start of the node, or of the first in the series of processes that have continued from its journal.
-	// Times are on the node's monotonic clock.
+	// Since is the start of the node or, if it continued from its journal, of its first process. Times are on the node's
+	// monotonic clock.
 	Since time.Duration `json:"sinceNanoseconds"`
-	// Entries are in the order of their times. Between them nothing was done.
+	// Entries are ordered by time. Between entries the node was undisturbed.
 	Entries []LogEntry `json:"entries,omitempty"`
 	// ForgottenUntil is the time before which entries were dropped to bound the log. It is omitted if the log has all
 	// entries.
 	ForgottenUntil time.Duration `json:"forgottenUntilNanoseconds,omitempty"`
-	// Fast are the intervals in which links were faster than declared, as measured by this process.
+	// Fast are the intervals in which this process measured links that were faster than declared.
 	Fast []FastLink `json:"fast,omitempty"`
-	// Late is the lateness of this process's due work, for each second.
+	// Late is the lateness of this process's scheduled work, per second.
 	Late *late.Record `json:"late,omitempty"`
 }
 
-// FastLink is a time in which the median of the round trips to the nodes of a region was too short: see wire.Fast.
+// FastLink is an interval in which the median round trip to the nodes of a region was too short: see wire.Fast.
 type FastLink struct {
 	To string `json:"to"`
 	// Node is the only affected node of the region; empty means all of them.
@@ -243,20 +245,21 @@ type FastLink struct {
 // LogEntry is a disturbance of a node during an interval.
 type LogEntry struct {
 	From time.Duration `json:"fromNanoseconds"`
-	// To is nil while it lasts.
+	// To is nil while the disturbance lasts.
 	To          *time.Duration `json:"toNanoseconds,omitempty"`
 	Disturbance Disturbance    `json:"disturbance"`
 }
 
 const (
-	// MaxLog is the number of entries that a log keeps. It keeps the latest, because a node lives for many runs.
+	// MaxLog is the number of entries that a log keeps. It keeps the latest entries, because a node serves many runs.
 	MaxLog = 1000
-	// MaxLogValues bounds the total number of values in the entries of a log. A log keeps fewer than MaxLog entries if
-	// they cut a node off from thousands of nodes. So a log always fits into a response.
+	// MaxLogValues bounds the total number of values in a log's entries, so that a log always fits into a response.
+	// Entries that cut a node off from thousands of nodes reduce the number of entries below MaxLog.
 	MaxLogValues = 40_000
 )
 
-// Change notes that something else is done to the node from now on; nil or nothing ends what was.
+// Change records that d affects the node from now on, in place of the previous disturbance. nil or an empty d ends the
+// previous disturbance.
 func (l *Log) Change(now time.Duration, d *Disturbance) {
 	if n := len(l.Entries); n > 0 && l.Entries[n-1].To == nil {
 		l.Entries[n-1].To = &now
@@ -270,6 +273,7 @@ func (l *Log) Change(now time.Duration, d *Disturbance) {
 		values += l.Entries[i].Disturbance.values()
 	}
 	dropped := 0
+	// Always keep the latest entry, even if it alone exceeds MaxLogValues: it is the current disturbance.
 	for ; len(l.Entries)-dropped > MaxLog || values > MaxLogValues && dropped < len(l.Entries)-1; dropped++ {
 		l.ForgottenUntil = *l.Entries[dropped].To
 		values -= l.Entries[dropped].Disturbance.values()
@@ -277,13 +281,13 @@ func (l *Log) Change(now time.Duration, d *Disturbance) {
 	l.Entries = slices.Delete(l.Entries, 0, dropped)
 }
 
-// values returns the number of JSON values of a disturbance, or slightly more.
+// values returns an upper bound on the number of JSON values in a disturbance.
 func (d *Disturbance) values() int {
 	const ofLink, others = 10, 5
 	return ofLink*len(d.Links) + len(d.Cut) + len(d.Lost) + others
 }
 
-// DisturbedLink is the emulated link to the nodes of a region, and the link back, which acknowledgements take.
+// DisturbedLink is the emulated link to the nodes of a region, and the link back, which carries acknowledgements.
 type DisturbedLink struct {
 	To   string   `json:"to"`
 	Link geo.Link `json:"link"`

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Monotonic returns the time on a clock that all processes of a machine share. Neither clock synchronization nor a
-// fault sets this clock.
+// Monotonic returns the time of a clock that all processes of a machine share. Neither clock synchronization nor a
+// fault changes this clock.
 func Monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

@@ -15,34 +15,34 @@ import (
 // Node is the node that a handler administers.
 type Node interface {
 	Status(ctx context.Context) (*Status, error)
-	// Load fails with ErrBusy while transactions are pending, and with a *BadRequest for a workload that it can't make.
+	// Load fails with ErrBusy while transactions are pending, and with a *BadRequest for an invalid workload.
 	Load(ctx context.Context, req *LoadRequest) (*LoadResponse, error)
 	// Audit fails with ErrBusy while transactions are pending or before anything was loaded.
 	Audit(ctx context.Context) (*Audit, error)
-	// Healthy returns why the event loop is taken to be stuck.
+	// Healthy returns an error if the event loop seems to be stuck.
 	Healthy() error
-	// Ready returns why the node does not take transactions.
+	// Ready returns the reason why the node does not accept transactions, or nil.
 	Ready() error
 }
 
-// Disturbable is a Node that faults can be injected into; others answer POST /disturb and GET /log with 404.
+// Disturbable is a Node that supports fault injection. Other nodes answer POST /disturb and GET /log with 404.
 type Disturbable interface {
-	// Disturb fails with a *BadRequest for nodes and regions that there are not, and for another process's agenda.
+	// Disturb fails with a *BadRequest for unknown nodes and regions, and for an agenda of another process.
 	Disturb(ctx context.Context, a *Agenda) error
 	Log() *Log
 }
 
 // Joiner is a Node whose process waits until Join assigns its incarnation. Other nodes answer POST /join with 404.
 type Joiner interface {
-	// Join fails with a *BadRequest if it is meant for another process, or if the process already has another incarnation.
-	// Repeating the same request is safe.
+	// Join fails with a *BadRequest if it is addressed to another process, or if the process already has another
+	// incarnation. Repeating a request is safe.
 	Join(ctx context.Context, j *Join) error
 }
 
-// ErrBusy says that the node's data is being used, or is not there yet: ask again later.
+// ErrBusy is returned while the node's data is in use or not loaded yet. The request may be retried later.
 var ErrBusy = errors.New("the node's data can't be used now")
 
-// BadRequest is an error of the caller.
+// BadRequest is an error that the caller made.
 type BadRequest struct{ Err error }
 
 func (e *BadRequest) Error() string { return e.Err.Error() }
@@ -51,7 +51,7 @@ func (e *BadRequest) Unwrap() error { return e.Err }
 // maxRequest bounds a request's body, in bytes.
 const maxRequest = 1 << 20
 
-// NewHandler serves the administration protocol of n.
+// NewHandler returns the handler of the administration protocol for n.
 func NewHandler(n Node) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +87,7 @@ func NewHandler(n Node) http.Handler {
 	return mux
 }
 
-// NewPublicHandler serves the endpoints of n that need no authentication; metrics answers GET /metrics.
+// NewPublicHandler returns the handler of the endpoints of n that need no authentication. metrics answers GET /metrics.
 func NewPublicHandler(n Node, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(n.Healthy))
@@ -106,7 +106,8 @@ func check(f func() error) http.HandlerFunc {
 	}
 }
 
-// decode reads a request's body into v; when it cannot, it answers and returns false. what names the type.
+// decode reads the body of a request into v. On failure it answers the request and returns false. what names the type
+// in the error.
 func decode(w http.ResponseWriter, r *http.Request, what string, v any) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 	d.DisallowUnknownFields()
@@ -132,10 +133,10 @@ func answer(w http.ResponseWriter, v any, err error) {
 	}
 }
 
-// requestTimeout bounds how long a request's header, and the proof before it, may take.
+// requestTimeout bounds the time for the TLS handshake and a request's header.
 const requestTimeout = 10 * time.Second
 
-// Serve answers requests until ctx ends.
+// Serve answers requests until ctx is done.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: requestTimeout}
 	closed := make(chan struct{})
@@ -148,6 +149,8 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		}
 	})
 	err := s.Serve(l)
+	// If stop succeeds, Serve failed by itself. Otherwise wait for the shutdown, so that no request is still running on
+	// return.
 	if stop() {
 		return err
 	}
@@ -155,7 +158,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
-// EncodeRTT writes a histogram of microseconds as LinkStatus.RTT holds it; empty for nil.
+// EncodeRTT encodes a histogram of microseconds for LinkStatus.RTT. It returns an empty string for nil.
 func EncodeRTT(h *hdrhistogram.Histogram) (string, error) {
 	if h == nil {
 		return "", nil
@@ -164,10 +167,10 @@ func EncodeRTT(h *hdrhistogram.Histogram) (string, error) {
 	return string(b), err
 }
 
-// Histogram returns the round trips in microseconds; nil when there are none.
+// Histogram returns the round trips in microseconds, or nil if there are none.
 func (l *LinkStatus) Histogram() (*hdrhistogram.Histogram, error) { return l.decode(l.RTT) }
 
-// MeshHistograms returns the round trips below a mesh and through it, in microseconds; nil where there are none.
+// MeshHistograms returns the round trips below a mesh and through it, in microseconds. Both are nil without a mesh.
 func (l *LinkStatus) MeshHistograms() (below, through *hdrhistogram.Histogram, err error) {
 	if l.Mesh == nil {
 		return nil, nil, nil

@@ -11,35 +11,35 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Client describes how clients reach a database that does not consist of Geobench's nodes. Their credentials are in a
-// Secret, and never here.
+// Client describes how clients reach a database other than Geobench's engines. It never contains credentials; these are
+// in a Secret.
 type Client struct {
-	// Endpoints are the addresses to which the clients of each region connect, in the order of the database's regions.
+	// Endpoints are the addresses for the clients of each region, in the order of the database's regions.
 	Endpoints []Endpoint `json:"endpoints"`
-	// Database is its name there; empty is the user's.
+	// Database is the database's name on its server; empty stands for the user's default.
 	Database string `json:"database,omitempty"`
-	// Secret is the name of the Secret with username, password and, optionally, ca.crt; empty where there is none.
+	// Secret is the name of the Secret with username, password and, optionally, ca.crt; empty for none.
 	Secret string `json:"secret,omitempty"`
 	// Deployed is set if the database runs in pods of the GeoDatabase, with an emulated network. Otherwise, it runs
 	// elsewhere.
 	Deployed bool `json:"deployed,omitempty"`
-	// Field is the field of the manifest that describes how clients reach a deployed database; empty means
+	// Field is the manifest field that describes how clients reach a deployed database; empty stands for
 	// spec.pods.client.
 	Field string `json:"field,omitempty"`
 	// Steward is the region of the pod that loads and audits the data.
 	Steward string `json:"steward"`
 }
 
-// Endpoint is host:port for the clients of a region.
+// Endpoint is the address, host:port, for the clients of a region.
 type Endpoint struct {
 	Region  string `json:"region"`
 	Address string `json:"address"`
 }
 
-// SecretFolder is the folder in which workers and stewards find the keys of Client.Secret as files.
+// SecretFolder is the folder with the keys of Client.Secret as files, in workers and stewards.
 const SecretFolder = "/etc/geobench-database"
 
-// ClientOf returns the Client of a database. It returns nil for Geobench's engines, and for a program without clients.
+// ClientOf returns the Client of a database, or nil for Geobench's engines and for a program without clients.
 func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 	switch {
 	case db.Spec.External != nil:
@@ -69,8 +69,8 @@ func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 }
 
 // Endpoints returns the endpoints of each region's clients for deployed programs. Each endpoint is the first pod of the
-// region that the client specification names. Without such a region, it is the first pod of the clients' region or, if
-// that has no pod for clients, of the nearest region. There are none if the spec names no clients.
+// region that the client specification names. If it names none, the endpoint is in the clients' region or, if that
+// region has no pod for clients, in the nearest region that has. Endpoints returns nil if the spec has no clients.
 func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	var program *v1alpha1.Program
 	var c *v1alpha1.ProgramClient
@@ -93,7 +93,7 @@ func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	return out
 }
 
-// clientRegions returns, for the clients of each region, the region of the pods to which they connect.
+// clientRegions returns, for each region, the region of the pods to which its clients connect.
 func clientRegions(db *v1alpha1.GeoDatabase, t *geo.Topology) (at []string) {
 	role := db.Spec.ClientRole()
 	for r, own := range db.Spec.RegionNames() {
@@ -107,6 +107,7 @@ func clientRegions(db *v1alpha1.GeoDatabase, t *geo.Topology) (at []string) {
 		}
 		nearest := -1
 		for other := range db.Spec.Regions {
+			// Prefer the clients' region to any other, whatever round trip the profile declares within it.
 			if InRegion(role, other) && (nearest < 0 || other == r || nearest != r && t.RTT(geo.Region(r), geo.Region(other)) < t.RTT(geo.Region(r), geo.Region(nearest))) {
 				nearest = other
 			}

@@ -14,34 +14,34 @@ import (
 
 // Database is a deployed database.
 type Database struct {
-	// Name of the GeoDatabase.
+	// Name is the name of the GeoDatabase.
 	Name string `json:"name"`
-	// Engine is the name of a protocol, Parameters the values set by the user.
+	// Engine is the name of a protocol, Parameters the values that the user set.
 	Engine     string            `json:"engine"`
 	Parameters map[string]string `json:"parameters,omitempty"`
 	Topology   geo.Topology      `json:"topology"`
 	// Emulate makes nodes and workers delay their messages according to Topology.Links (the BuiltIn emulation).
 	Emulate bool `json:"emulate"`
-	// Meshed is set if a service mesh should carry the pods' connections. The pods then measure each link below the mesh
+	// Meshed is set if a service mesh is to carry the pods' connections. The pods then measure each link below the mesh
 	// and through it (package ping).
 	Meshed bool `json:"meshed,omitempty"`
-	// Seed is the seed of every node's random generator.
+	// Seed seeds the random generators of all nodes.
 	Seed uint64 `json:"seed"`
-	// Epoch is the instant that nodes' clocks count from.
+	// Epoch is the zero point of the nodes' clocks.
 	Epoch time.Time `json:"epoch"`
-	// Incarnation names this life of the database. Nodes with different incarnations don't talk to each other.
+	// Incarnation identifies this deployment of the database. Nodes with different incarnations reject each other.
 	Incarnation string `json:"incarnation"`
-	// Nodes are the addresses, in the order of geo.NodeID.
+	// Nodes has the addresses of the nodes, by geo.NodeID.
 	Nodes Nodes `json:"nodes"`
-	// Client describes how clients reach a database that does not consist of Geobench's nodes; nil for Geobench's nodes.
+	// Client describes how clients reach a database other than Geobench's engines; nil for Geobench's engines.
 	Client *Client `json:"client,omitempty"`
 
-	// Run and ClientKey are the credentials of clients, where nodes require them. They are secret.
+	// Run and ClientKey are the clients' credentials if nodes require them. They are secret, so JSON omits them.
 	Run       string `json:"-"`
 	ClientKey []byte `json:"-"`
 }
 
-// Elsewhere reports whether no part of the database runs in pods of the GeoDatabase.
+// Elsewhere reports whether the database runs outside the pods of the GeoDatabase.
 func (d *Database) Elsewhere() bool { return d.Client != nil && !d.Client.Deployed }
 
 // NodeCount returns the number of nodes in pods of the GeoDatabase: all nodes of the topology, or 0 for a database that
@@ -53,7 +53,7 @@ func (d *Database) NodeCount() int {
 	return d.Topology.Nodes()
 }
 
-// Node holds the addresses at which a node listens.
+// Node has the addresses at which a node listens.
 type Node struct {
 	// Address is host:port for peers and clients.
 	Address string `json:"address"`
@@ -61,7 +61,7 @@ type Node struct {
 	Admin string `json:"admin,omitempty"`
 }
 
-// Host is the name under which pods find the node of a region on a cluster: ordinal is partition x replicas + replica.
+// Host returns the host name of a node in a cluster; ordinal is partition x replicas + replica.
 func Host(database, region, namespace string, ordinal int) string {
 	set := SetName(database, region, "")
 	return fmt.Sprintf("%s-%d.%s.%s.svc", set, ordinal, set, namespace)
@@ -69,16 +69,16 @@ func Host(database, region, namespace string, ordinal int) string {
 
 func (n *Node) names() []*string { return []*string{&n.Address, &n.Admin} }
 
-// Nodes are the nodes of a database. In JSON, nodes with consecutive addresses are a single entry (package hostlist).
-// The reason is their ConfigMap, which holds 1 MiB, whereas a database has up to 16,384 nodes.
+// Nodes are the nodes of a database. In JSON, nodes with consecutive addresses share an entry (package hostlist): a
+// database has up to 16,384 nodes, and the ConfigMap holds 1 MiB.
 type Nodes []Node
 
-// MarshalJSON folds.
+// MarshalJSON implements json.Marshaler.
 func (n Nodes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(hostlist.Fold([]Node(n), (*Node).names))
 }
 
-// UnmarshalJSON unfolds.
+// UnmarshalJSON implements json.Unmarshaler.
 func (n *Nodes) UnmarshalJSON(b []byte) error {
 	var folded []Node
 	if err := json.Unmarshal(b, &folded); err != nil {

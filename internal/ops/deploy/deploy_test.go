@@ -53,7 +53,7 @@ func largest() *Database {
 	return d
 }
 
-// Whatever passes the checks of manifests fits into the ConfigMap from which its nodes learn of each other.
+// The description of every valid database fits into the ConfigMap that its nodes read.
 func TestTheLargestDatabaseFitsIntoAConfigMap(t *testing.T) {
 	d := largest()
 	b, err := json.MarshalIndent(d, "", " ")
@@ -61,7 +61,7 @@ func TestTheLargestDatabaseFitsIntoAConfigMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d nodes in %d bytes", len(d.Nodes), len(b))
-	if room := configMap - 32<<10; len(b) > room { // in addition to annotations, or the workload and load of a worker
+	if room := configMap - 32<<10; len(b) > room { // room for annotations, or for the workload and load of a worker
 		t.Errorf("%d bytes are more than %d", len(b), room)
 	}
 	file := filepath.Join(t.TempDir(), "database.json")
@@ -73,7 +73,7 @@ func TestTheLargestDatabaseFitsIntoAConfigMap(t *testing.T) {
 	}
 }
 
-// The files of operators that wrote out all addresses are read, too.
+// Files of operators that wrote all addresses separately can still be read.
 func TestNodesAreReadAsTheyWereWritten(t *testing.T) {
 	for text, want := range map[string]string{
 		`[{"address":"a-0:1","admin":"a-0:2"},{"address":"a-1:1","admin":"a-1:2"},{"address":"b:1"}]`: `[{"address":"a-[0-1]:1","admin":"a-[0-1]:2"},{"address":"b:1"}]`,

@@ -9,22 +9,23 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// HandIn is the final output of a worker, and the configuration and start time that it used. It is in a ConfigMap, to
-// which others may write. So a seal binds it to the worker and its run; only this worker and the operator have the key.
+// HandIn is the final output of a worker, with the configuration and start time that it used. Others may be able to
+// write to its ConfigMap. So a seal, whose key only this worker and the operator have, binds it to the worker and its
+// run.
 type HandIn struct {
 	// Run is the BenchmarkRun's UID. Region and Index identify the worker.
 	Run, Region string
 	Index       int
-	// Config is the identity.Digest of the configuration file that the worker has read.
+	// Config is the identity.Digest of the configuration file that the worker read.
 	Config string
 	// StartAt is the start time that the worker received, in the format of KeyStartAt.
 	StartAt string
-	// History and Report are what KeyHistory and KeyReport hold.
+	// History and Report are the values of KeyHistory and KeyReport.
 	History string
 	Report  []byte
 }
 
-// sealed is KeySeal's JSON.
+// sealed is the JSON value of KeySeal.
 type sealed struct {
 	Config  string `json:"config"`
 	StartAt string `json:"startAt"`
@@ -35,14 +36,14 @@ func (h *HandIn) parts() [][]byte {
 	return [][]byte{[]byte(h.Run), []byte(h.Region), []byte(strconv.Itoa(h.Index)), []byte(h.Config), []byte(h.StartAt), []byte(h.History), h.Report}
 }
 
-// Seal returns what KeySeal is to hold.
+// Seal returns the value of KeySeal.
 func (h *HandIn) Seal(key []byte) (string, error) {
 	b, err := json.Marshal(sealed{h.Config, h.StartAt, identity.Seal(key, h.parts()...)})
 	return string(b), err
 }
 
-// Verify checks the contents of the ConfigMap against their seal. It also checks the worker's stated Config and StartAt
-// against h, which holds the expected values. The error names the mismatch.
+// Verify checks the content of the ConfigMap against its seal, and the Config and StartAt that the worker states
+// against the expected values in h. The error describes the mismatch.
 func (h *HandIn) Verify(seal string, key []byte) error {
 	if seal == "" {
 		return fmt.Errorf("it has no %s", KeySeal)
@@ -54,6 +55,7 @@ func (h *HandIn) Verify(seal string, key []byte) error {
 	said := *h
 	said.Config, said.StartAt = s.Config, s.StartAt
 	switch {
+	// Check the seal over the stated values first: an unsealed statement proves nothing about the worker.
 	case !identity.Sealed(s.Seal, key, said.parts()...):
 		return errors.New("its seal is not that of this worker over this report")
 	case s.Config != h.Config:

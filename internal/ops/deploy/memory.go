@@ -5,16 +5,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// OwnMemory is the default memory limit of a node or a worker. It prevents a process that grows without bound from
-// ending others on its machine. A node rejects a data set that does not fit.
+// OwnMemory is the default memory limit of a node or worker. It keeps a process that grows without bound from killing
+// others on its machine. A node rejects a data set that does not fit.
 const OwnMemory = "8Gi"
 
-// FullPercent is the share of its memory that a node may fill with loaded rows. The rest is for the versions, locks and
-// messages of a run, and for garbage that is not collected yet.
+// FullPercent is the percentage of its memory that a node may fill with loaded rows. The rest is for the versions,
+// locks and messages of a run, and for uncollected garbage.
 const FullPercent = 75
 
-// MemoryLimit returns the memory limit of a program of Geobench with these resources: a request beyond OwnMemory is the
-// limit.
+// MemoryLimit returns the memory limit of a Geobench program with these resources: the declared limit, or else
+// OwnMemory or the declared request, whichever is larger.
 func MemoryLimit(r *corev1.ResourceRequirements) resource.Quantity {
 	if limit, ok := r.Limits[corev1.ResourceMemory]; ok {
 		return limit
@@ -26,6 +26,6 @@ func MemoryLimit(r *corev1.ResourceRequirements) resource.Quantity {
 	return limit
 }
 
-// RuntimeMemory returns the memory limit of the Go runtime (GOMEMLIMIT) in a container that may use limit bytes, in
-// bytes: the garbage collector works harder beyond 90% of the limit.
+// RuntimeMemory returns the memory limit of the Go runtime (GOMEMLIMIT), in bytes, for a container with the given
+// limit. It is 90% of that limit, so that the garbage collector works harder before the container is killed.
 func RuntimeMemory(limit int64) int64 { return limit / 10 * 9 }

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// maxSetName leaves room, in a pod's label of 63 characters, for the suffix that a StatefulSet appends to its name.
+// maxSetName leaves room, within the 63 characters of a pod's label, for the suffix that a StatefulSet appends to its
+// name.
 const maxSetName = 52
 
-// JoinName joins parts to a DNS label of at most limit characters that starts with a letter. A name that had to be
-// changed ends in a hash of the parts, so that different parts make different names.
+// JoinName joins parts to a DNS label of at most limit characters that starts with a letter. If the joined name had to
+// be changed, it ends in a hash of the parts, so that different parts give different names.
 func JoinName(limit int, parts ...string) string {
 	name := strings.Join(parts, "-")
 	clean := strings.ReplaceAll(name, ".", "-")
@@ -28,7 +29,7 @@ func JoinName(limit int, parts ...string) string {
 	return clean + "-" + hash
 }
 
-// ShortHash is eight hexadecimal digits that stand for the parts.
+// ShortHash returns eight hexadecimal digits of a hash of the parts.
 func ShortHash(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -37,15 +38,15 @@ func ShortHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:8]
 }
 
-// Steward takes the place of the region in the names of the Jobs that load and audit a database for a run. No region
-// has this name.
+// Steward replaces the region in the names of the Jobs that load and audit a database for a run. No region can have
+// this name.
 const Steward = "steward"
 
-// GeneratorsName names the Service of a region's load generators.
+// GeneratorsName returns the name of the Service of a region's load generators.
 func GeneratorsName(database, region string) string { return JoinName(63, database, region, "workers") }
 
-// SetName names the StatefulSet and the headless Service of a role's pods in a region of a database; the role is empty
-// where there are none.
+// SetName returns the name of the StatefulSet and of the headless Service for a role's pods in a region. role is empty
+// for a database without roles.
 func SetName(database, region, role string) string {
 	if role == "" {
 		return JoinName(maxSetName, database, region)

@@ -24,7 +24,7 @@ func TestNamesAreCut(t *testing.T) {
 	}
 }
 
-// Pods come in the order of regions, roles and ordinals, and a role may be in the first regions only.
+// Pods are ordered by region, role and ordinal, and a role may exist only in the first regions.
 func TestPodsOfRoles(t *testing.T) {
 	db := &v1alpha1.GeoDatabase{}
 	db.Name, db.Namespace = "d", "n"
@@ -52,7 +52,7 @@ func TestPodsOfRoles(t *testing.T) {
 	}
 }
 
-// Pods that have Services of their own are known by these, and packets come from either address.
+// Pods with separate Services are known by these, and packets may come from either address.
 func TestPodsWithServices(t *testing.T) {
 	db := &v1alpha1.GeoDatabase{}
 	db.Name, db.Namespace = "d", "n"

@@ -13,22 +13,22 @@ import (
 // Pod is a pod of a GeoDatabase.
 type Pod struct {
 	Region string
-	// Role is nil where the database has no roles.
+	// Role is nil if the database has no roles.
 	Role *v1alpha1.Role
-	// Ordinal counts the pods of a role in a region from 0.
+	// Ordinal numbers the pods of a role in a region, from 0.
 	Ordinal int
-	// Set is the name of the pod's StatefulSet and of the StatefulSet's Service. Name is the name of the pod. Host is the
-	// host name under which other pods find it.
+	// Set is the name of the pod's StatefulSet and its Service. Name is the name of the pod. Host is the host name by
+	// which other pods find it.
 	Set, Name, Host string
-	// Known is the host name that programs use for the pod. It is Host or, if the role has a Service for each pod, the
-	// host of the pod's Service.
+	// Known is the host name that programs use for the pod: Host or, if the role has a Service for each pod, the host
+	// name of the pod's Service.
 	Known string
 }
 
 // ServiceOfItsOwn reports whether the pod has a separate Service, which has the pod's name.
 func (p *Pod) ServiceOfItsOwn() bool { return p.Known != p.Host }
 
-// Hosts returns all host names of the pod. Packets may have the address of either host as their source.
+// Hosts returns all host names of the pod. The source address of its packets may belong to any of them.
 func (p *Pod) Hosts() []string {
 	if p.ServiceOfItsOwn() {
 		return []string{p.Host, p.Known}
@@ -36,7 +36,7 @@ func (p *Pod) Hosts() []string {
 	return []string{p.Host}
 }
 
-// InRegion reports whether a role has pods in a region, which is given by its index from 0.
+// InRegion reports whether a role has pods in a region, given by its index.
 func InRegion(role *v1alpha1.Role, region int) bool {
 	return role.FirstRegions == nil || region < int(*role.FirstRegions)
 }
@@ -85,19 +85,19 @@ func MostPods(db *v1alpha1.GeoDatabase) (most int) {
 	return most
 }
 
-// OfRole are the pods of a role, in the order of regions and ordinals.
+// OfRole returns the pods of a role, ordered by region and ordinal.
 func OfRole(pods []Pod, role string) []Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Role == nil || p.Role.Name != role })
 }
 
-// HostsVariable is the variable of the environment that has the hosts of a role.
+// HostsVariable returns the name of the environment variable with the hosts of a role.
 func HostsVariable(role string) string { return "GEOBENCH_HOSTS_" + strings.ToUpper(role) }
 
 // Variable is an environment variable.
 type Variable struct{ Name, Value string }
 
-// HostVariables returns the environment variables with all hosts for the containers of a role, or of a database without
-// roles (nil).
+// HostVariables returns the environment variables that list hosts, for the containers of a role, or of a database
+// without roles if role is nil.
 func HostVariables(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) []Variable {
 	pods := Pods(db)
 	if role == nil {
@@ -114,7 +114,7 @@ func HostVariables(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) []Variable {
 	return out
 }
 
-// JoinHosts joins the hosts of pods in the format and with the separator of a v1alpha1.HostList.
+// JoinHosts joins the hosts of pods, in the format and with the separator of a v1alpha1.HostList.
 func JoinHosts(pods []Pod, format, separator string) string {
 	parts := make([]string, len(pods))
 	for i, p := range pods {

@@ -1,7 +1,8 @@
-// Package health derives conditions by which GitOps and CI tools judge a BenchmarkRun, an Experiment or a GeoDatabase.
-// They are Ready, Reconciling, Stalled and Succeeded, with the polarity of kstatus. Without them, Flux, Helm, Argo CD
-// and Tekton report an object of an unknown kind as "Current" or "Succeeded" on its creation. The conditions follow
-// only from the other fields of a status. So the write that changes a verdict also changes the conditions.
+// Package health derives the conditions by which GitOps and CI tools judge a BenchmarkRun, an Experiment or a
+// GeoDatabase: Ready, Reconciling, Stalled and Succeeded, with the polarity of kstatus. Without them, Flux, Helm, Argo
+// CD and Tekton report an object of an unknown kind as "Current" or "Succeeded" as soon as it is created. The
+// conditions depend only on other fields of the status, so the write that changes a verdict also changes the
+// conditions.
 //
 // NetworkProfiles have no such conditions. A profile is data that no controller reconciles, and measurements are in the
 // status of each GeoDatabase.
@@ -20,21 +21,23 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Patience is the time for which an object may wait for a referenced object before it counts as stalled. Manifests that
+// Patience is the time for which an object may wait for a missing object before it counts as stalled. Manifests that
 // are applied together arrive in any order, and fail-fast tools give up at the first stalled object.
 const Patience = 2 * time.Minute
 
-// Reasons of conditions, in addition to stages and to reasons that are taken from a status.
+// Reasons of conditions, in addition to stages and to reasons taken from a status.
 const (
 	// Suspended is the reason of Ready while spec.suspend prevents the start.
 	Suspended = "Suspended"
-	// DatabaseBusy is the reason of a run's Accepted, and then of its Reconciling, while other runs go first.
+	// DatabaseBusy is the reason of a run's condition Accepted, and then of Reconciling, while the run waits for other
+	// runs.
 	DatabaseBusy = "DatabaseBusy"
-	// RunActive is the reason of a database's Progressing while a run keeps it from following its spec.
+	// RunActive is the reason of a database's condition Progressing while a run keeps the database from following its
+	// spec.
 	RunActive = "RunActive"
-	// StepFailed is the reason of a database's Initialized when a step of spec.init has failed permanently.
+	// StepFailed is the reason of a database's condition Initialized after a step of spec.init has failed permanently.
 	StepFailed = "StepFailed"
-	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted that may resolve themselves. A missing
+	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted that may resolve by themselves. A missing
 	// object may still be applied, and a conflicting object may be in deletion.
 	ProfileNotFound   = "ProfileNotFound"
 	ReferenceNotFound = "ReferenceNotFound"
@@ -51,7 +54,7 @@ const (
 // kinds are the conditions that this package sets.
 var kinds = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionSucceeded}
 
-// state is what conditions say of an object.
+// state is the state of an object that its conditions express.
 type state int
 
 const (
@@ -61,7 +64,7 @@ const (
 	bad
 )
 
-// finding is a state, and why.
+// finding is a state with its reason.
 type finding struct {
 	state           state
 	reason, message string
@@ -69,7 +72,7 @@ type finding struct {
 	verdict string
 }
 
-// conditions puts a finding into conditions of a generation.
+// conditions returns the conditions that express a finding for a generation.
 func (f finding) conditions(generation int64) []metav1.Condition {
 	var parts []string
 	for _, part := range []string{f.verdict, f.reason, f.message} {
@@ -99,7 +102,7 @@ func (f finding) conditions(generation int64) []metav1.Condition {
 	return out
 }
 
-// Run judges a run: by its verdict, once it has a verdict for the present spec.runID.
+// Run returns the conditions of a run. They reflect its verdict once it has one for the current spec.runID.
 func Run(run *v1alpha1.BenchmarkRun) []metav1.Condition {
 	return ofRun(run).conditions(run.Generation)
 }
@@ -113,6 +116,7 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 		return finding{state: suspended, reason: Suspended, message: "the run begins when spec.suspend is taken back"}
 	case st.Stage == "":
 		return finding{reason: pending, message: "the run is about to begin"}
+	// Check the attempt before the verdict: the verdict may belong to the previous runID.
 	case st.RunID != run.Spec.RunID:
 		return finding{reason: startingOver, message: fmt.Sprintf("what is left of the attempt with runID %q goes before the next one begins", st.RunID)}
 	case st.Verdict == v1alpha1.VerdictPassed:
@@ -121,7 +125,7 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 		return finding{state: bad, reason: st.Reason, message: st.Message, verdict: string(st.Verdict)}
 	}
 	f := finding{reason: string(st.Stage)}
-	// Stages wait for these conditions in this order.
+	// Stages wait for these conditions in this order, so the first one that is false explains the stage.
 	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionDatabaseReady, v1alpha1.ConditionNetworkVerified,
 		v1alpha1.ConditionDataLoaded, v1alpha1.ConditionMeasured, v1alpha1.ConditionDatabaseQuiet} {
 		if c := meta.FindStatusCondition(st.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
@@ -135,8 +139,8 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 	return f
 }
 
-// Experiment judges an experiment at the given time. It considers whether the runs were carried out, whether the claims
-// were judged, and the requirements of spec.gate; the condition Failed reports all three.
+// Experiment returns the conditions of an experiment at the given time. They reflect whether the runs were carried out,
+// whether the claims were judged, and whether spec.gate is satisfied; the condition Failed covers all three.
 func Experiment(e *v1alpha1.Experiment, now time.Time) []metav1.Condition {
 	return ofExperiment(e, now).conditions(e.Generation)
 }
@@ -165,8 +169,8 @@ func ofExperiment(e *v1alpha1.Experiment, now time.Time) finding {
 	return finding{reason: progressing.Reason, message: progressing.Message}
 }
 
-// Database judges a database at a time. It is ready when all nodes serve the specification, and the measured network
-// between them matches the declared network.
+// Database returns the conditions of a database at the given time. It is ready when all nodes serve the spec and the
+// measured network between them matches the declared network.
 func Database(db *v1alpha1.GeoDatabase, now time.Time) []metav1.Condition {
 	return ofDatabase(db, now).conditions(db.Generation)
 }
@@ -184,7 +188,7 @@ func ofDatabase(db *v1alpha1.GeoDatabase, now time.Time) finding {
 		return finding{reason: newGeneration, message: "the present spec was not looked at to its end yet"}
 	case accepted.Status == metav1.ConditionFalse:
 		return refused(accepted, accepted.LastTransitionTime.Time, now)
-	case initialized.Reason == StepFailed: // nodes may never be ready without the step
+	case initialized.Reason == StepFailed: // without the step, nodes may never be ready
 		return finding{state: bad, reason: StepFailed, message: initialized.Message}
 	case nodes.Status == "":
 		return finding{reason: deploying, message: "the nodes are being deployed"}
@@ -202,7 +206,7 @@ func ofDatabase(db *v1alpha1.GeoDatabase, now time.Time) finding {
 	return finding{state: good, reason: serving, message: nodes.Message + ", and the network between them is the declared one"}
 }
 
-// refused judges a spec that cannot be carried out, since a time.
+// refused judges a spec that cannot be carried out; since is the time when that was found.
 func refused(accepted metav1.Condition, since, now time.Time) finding {
 	mayCome := slices.Contains([]string{ProfileNotFound, ReferenceNotFound, NameTaken}, accepted.Reason)
 	if mayCome && now.Sub(since) < Patience {
@@ -219,9 +223,9 @@ func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
 	return metav1.Condition{Type: kind}
 }
 
-// Apply merges judged conditions into the conditions of an object. before holds the conditions in the API server. A
-// condition with the same status as in before keeps its last transition time, whatever the reconciliation did to it in
-// between.
+// Apply merges judged conditions into the conditions of an object. before has the conditions in the API server. A
+// condition with the same status as in before keeps its last transition time, even if the reconciliation changed the
+// status back and forth.
 func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, now metav1.Time) {
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(judged, func(c metav1.Condition) bool { return c.Type == kind }) {
@@ -240,20 +244,20 @@ func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, no
 	}
 }
 
-// Outcome is the outcome of an object according to its conditions.
+// Outcome is the outcome of an object as its conditions express it.
 type Outcome string
 
 const (
-	// Underway is an object that the operator works on, has not seen yet, or that is suspended.
+	// Underway: the operator works on the object, has not seen it yet, or the object is suspended.
 	Underway Outcome = "Underway"
-	// Succeeded is an object that is as its spec wants it.
+	// Succeeded: the object is as its spec requires.
 	Succeeded Outcome = "Succeeded"
-	// Failed is an object of which nothing will come without a change.
+	// Failed: the object will not succeed without a change.
 	Failed Outcome = "Failed"
 )
 
-// Judge reads the conditions that Apply has set, by kstatus's rules, and the message that goes with them. A status of
-// another generation says nothing.
+// Judge interprets the conditions that Apply has set, by the rules of kstatus, and returns the corresponding message.
+// It ignores a status of another generation.
 func Judge(generation, observed int64, conditions []metav1.Condition) (Outcome, string) {
 	ready, stalled := conditionOf(conditions, v1alpha1.ConditionReady), conditionOf(conditions, v1alpha1.ConditionStalled)
 	switch {

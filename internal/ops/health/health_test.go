@@ -23,7 +23,7 @@ const (
 	no  = metav1.ConditionFalse
 )
 
-// says writes conditions as "Ready=False Reconciling=True reason: message".
+// says formats conditions as "Ready=False Reconciling=True reason: message".
 func says(t *testing.T, conditions []metav1.Condition) string {
 	t.Helper()
 	var parts []string
@@ -141,14 +141,15 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// Reconciling and Stalled are removed when they no longer apply. A condition equal to the condition in the API server
+// Reconciling and Stalled are removed when they no longer apply. A condition with the same status as in the API server
 // keeps its time.
 func TestApply(t *testing.T) {
 	before := []metav1.Condition{condition(v1alpha1.ConditionReady, no, "Measure", ""), condition(v1alpha1.ConditionReconciling, yes, "Measure", ""),
 		condition(v1alpha1.ConditionAccepted, no, NameTaken, "")}
 	conditions := append([]metav1.Condition(nil), before...)
 	later := metav1.NewTime(noon.Add(time.Hour))
-	for _, status := range []metav1.ConditionStatus{yes, no} { // a reconciliation that lets it in and then refuses it after all
+	// a reconciliation that first accepts and then rejects the object
+	for _, status := range []metav1.ConditionStatus{yes, no} {
 		meta.SetStatusCondition(&conditions, metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: status, Reason: NameTaken, LastTransitionTime: later})
 	}
 	Apply(&conditions, before, finding{state: bad, reason: "DriverBound", verdict: "Invalid"}.conditions(1), later)

@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// The keys of an authority's Secret.
+// Keys in the Secret of an authority.
 const (
 	secretKey   = "secret"
 	signerCerts = "signers.crt"
@@ -31,19 +31,19 @@ const (
 )
 
 const (
-	// signerLife is the validity of a signer's certificate. The next signer is created when a third of that time is left.
+	// signerLife is the validity of a signer's certificate. The next signer is created when a third of it remains.
 	signerLife = 3 * 365 * 24 * time.Hour
-	// introduction is the time for which the next signer is only published before it signs. So no process receives a
-	// certificate of a signer that its Secret does not list yet.
+	// introduction is the time during which a new signer is published but does not sign yet. So every process that
+	// receives one of its certificates already lists the signer.
 	introduction = 24 * time.Hour
-	// certificateLife is the validity of all other certificates. They are renewed when a third of that time is left.
+	// certificateLife is the validity of all other certificates. They are renewed when a third of it remains.
 	certificateLife = 90 * 24 * time.Hour
-	// backdating allows for slow clocks.
+	// backdating tolerates clocks that are behind.
 	backdating = time.Hour
 	keySize    = 32
 )
 
-// Authority is what an operator makes all credentials from.
+// Authority is the source of all credentials that an operator issues.
 type Authority struct {
 	secret  []byte
 	signers []signer // oldest first
@@ -64,7 +64,7 @@ func NewAuthority(now time.Time) (*Authority, error) {
 	return a, err
 }
 
-// ParseAuthority reads what Data has written.
+// ParseAuthority reads an authority in the form returned by Data.
 func ParseAuthority(data map[string][]byte) (*Authority, error) {
 	a := &Authority{secret: data[secretKey]}
 	if len(a.secret) != keySize {
@@ -97,7 +97,7 @@ func ParseAuthority(data map[string][]byte) (*Authority, error) {
 	return a, nil
 }
 
-// Data is the authority as a Secret holds it.
+// Data returns the authority as the data of a Secret.
 func (a *Authority) Data() (map[string][]byte, error) {
 	var keys []byte
 	for _, s := range a.signers {
@@ -119,8 +119,8 @@ func (a *Authority) Signers() []byte {
 	return b
 }
 
-// Renew creates the next signer when it is due and removes expired signers. It reports whether there is a change to
-// store.
+// Renew removes expired signers, and creates the next signer when the current one is about to expire. It reports
+// whether the authority has changed and must be stored.
 func (a *Authority) Renew(now time.Time) (changed bool, err error) {
 	before := len(a.signers)
 	a.signers = slices.DeleteFunc(a.signers, func(s signer) bool { return now.After(s.cert.NotAfter) })
@@ -143,23 +143,25 @@ func (a *Authority) Renew(now time.Time) (changed bool, err error) {
 	return true, nil
 }
 
-// signer returns the current signer: the newest signer that has been published for long enough.
+// signer returns the current signer: the newest one that has been published for long enough.
 func (a *Authority) signer(now time.Time) signer {
 	for _, s := range slices.Backward(a.signers) {
 		if now.Sub(s.cert.NotBefore) >= introduction+backdating {
 			return s
 		}
 	}
+	// A new authority has a single signer, which must sign immediately. No process has an older list of signers.
 	return a.signers[0]
 }
 
-// Key derives the key for a purpose and an object, which the other parts name.
+// Key derives a key for a purpose and the object that the remaining parts identify.
 func (a *Authority) Key(purpose string, of ...string) []byte { return Derive(a.secret, purpose, of...) }
 
-// Derive derives a key from another key.
+// Derive derives a key from another key, for a purpose and an object.
 func Derive(from []byte, purpose string, of ...string) []byte {
 	var info []byte
 	for _, part := range append([]string{purpose}, of...) {
+		// The length of each part precedes it, so different lists of parts never give the same info.
 		info = append(binary.AppendUvarint(info, uint64(len(part))), part...)
 	}
 	key, err := hkdf.Key(sha256.New, from, nil, string(info), keySize)
@@ -169,7 +171,7 @@ func Derive(from []byte, purpose string, of ...string) []byte {
 	return key
 }
 
-// MAC authenticates the parts, in their order, under a key: HMAC-SHA256.
+// MAC returns the HMAC-SHA256 of the parts, in order, under a key.
 func MAC(key []byte, parts ...[]byte) []byte {
 	h := hmac.New(sha256.New, key)
 	for _, p := range parts {
@@ -179,35 +181,35 @@ func MAC(key []byte, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// Seal is MAC as text.
+// Seal returns MAC in hexadecimal.
 func Seal(key []byte, parts ...[]byte) string { return hex.EncodeToString(MAC(key, parts...)) }
 
-// Sealed reports whether a seal belongs to the parts.
+// Sealed reports whether seal is the Seal of the parts.
 func Sealed(seal string, key []byte, parts ...[]byte) bool {
 	b, err := hex.DecodeString(seal)
 	return err == nil && hmac.Equal(b, MAC(key, parts...))
 }
 
-// Digest stands for a document: sha256 and its hexadecimal digits.
+// Digest returns the SHA-256 of a document as "sha256:" and hexadecimal digits.
 func Digest(b []byte) string {
 	d := NewDigester()
-	_, _ = d.Write(b) // it never fails
+	_, _ = d.Write(b) // a hash never returns an error
 	return d.Digest()
 }
 
 // Digester computes the Digest of the data written to it.
 type Digester struct{ hash.Hash }
 
-// NewDigester has nothing yet.
+// NewDigester returns a Digester without data.
 func NewDigester() Digester { return Digester{sha256.New()} }
 
-// Digest returns the digest of all data written.
+// Digest returns the digest of all data written so far.
 func (d Digester) Digest() string { return "sha256:" + hex.EncodeToString(d.Sum(nil)) }
 
 // Certificate is a certificate with its private key, both in PEM.
 type Certificate struct{ Cert, Key []byte }
 
-// Issue makes the certificate of a server, or of a client of servers, that goes by a name.
+// Issue creates the certificate of a server, or of a client if client is set, with the given name.
 func (a *Authority) Issue(name string, client bool, now time.Time) (*Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -236,7 +238,7 @@ func (a *Authority) Issue(name string, client bool, now time.Time) (*Certificate
 	}, nil
 }
 
-// sign creates the certificate of key. Without a parent, the certificate is self-signed.
+// sign creates a certificate for key, signed with by. Without a parent the certificate is self-signed.
 func sign(template, parent *x509.Certificate, key, by crypto.Signer) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -253,8 +255,8 @@ func sign(template, parent *x509.Certificate, key, by crypto.Signer) (*x509.Cert
 	return x509.ParseCertificate(der)
 }
 
-// Current reports whether a certificate made by Issue for that name needs no renewal yet. It must be valid for long
-// enough, and signed by a certificate in signers.
+// Current reports whether a certificate that Issue created for that name can still be used. It must be valid for long
+// enough, and be signed by a certificate in signers.
 func Current(cert, signers []byte, name string, now time.Time) bool {
 	block, _ := pem.Decode(cert)
 	if block == nil {

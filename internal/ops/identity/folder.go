@@ -11,38 +11,37 @@ import (
 	"sync"
 )
 
-// The files of a Folder, and the keys of the Secret that it is.
+// The files of a Folder, which are also the keys of its Secret.
 const (
-	// FileCert and FileKey are the certificate of the pod's administration servers, and its key. FileSigners holds the
+	// FileCert and FileKey are the certificate and key of the pod's administration servers. FileSigners has the
 	// certificates of the valid signers. All are in PEM.
 	FileCert    = "tls.crt"
 	FileKey     = "tls.key"
 	FileSigners = "ca.crt"
-	// FilePeer is the key that the nodes of a database share. FileClients is the key from which the keys of its runs'
-	// clients are derived: see ClientKey. Nodes have both.
+	// FilePeer is the key that the nodes of a database share. FileClients is the key from which the client keys of its
+	// runs are derived: see ClientKey. Nodes have both.
 	FilePeer    = "peer.key"
 	FileClients = "clients.key"
-	// FileClient is the key of the clients of a run: its workers have it.
+	// FileClient is the client key of a run. Its workers have it.
 	FileClient = "client.key"
 )
 
-// DefaultFolder is the folder of a pod's credentials.
+// DefaultFolder is the folder with a pod's credentials.
 const DefaultFolder = "/etc/geobench-credentials"
 
-// OperatorName is the name that servers take requests from.
+// OperatorName is the only name that administration servers accept.
 const OperatorName = "operator.geobench.dev"
 
-// ServerName is the name of the administration servers in the pods of a database, and of the runs on it.
+// ServerName returns the name of the administration servers in the pods of a database and of the runs on it.
 func ServerName(databaseUID string) string { return databaseUID + ".database.geobench.dev" }
 
-// ClientKey derives the key of a run's clients from the contents of FileClients.
+// ClientKey derives the client key of a run from the content of FileClients.
 func ClientKey(clients []byte, run string) []byte { return Derive(clients, "client", run) }
 
-// Folder is the credentials of a pod: a Secret that is mounted. Files are read when they are used, for they are
-// renewed.
+// Folder is the path of a pod's credentials, a mounted Secret. Files are read at each use, because they are renewed.
 type Folder string
 
-// Read returns the contents of a file.
+// Read returns the content of a file. It fails if the file is empty.
 func (f Folder) Read(file string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(string(f), file))
 	if err == nil && len(b) == 0 {
@@ -51,7 +50,7 @@ func (f Folder) Read(file string) ([]byte, error) {
 	return b, err
 }
 
-// server is the configuration of a server that answers the operator alone: mutual TLS.
+// server returns the configuration of a server that accepts only the operator, with mutual TLS.
 func (f Folder) server() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -71,15 +70,15 @@ func (f Folder) server() *tls.Config {
 			return &tls.Config{
 				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"},
 				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots, VerifyConnection: isOperator,
-				// A ticket would outlive the certificates that it was given for.
+				// A session ticket would outlive the certificates that it was issued for.
 				SessionTicketsDisabled: true,
 			}, nil
 		},
 	}
 }
 
-// Listener requires each peer to prove that it is the operator before any of its data is read. It calls turned for each
-// peer that fails.
+// Listener returns a listener whose connections authenticate the operator before they return any data. It calls turned
+// for each peer that fails.
 func (f Folder) Listener(l net.Listener, turned func(from net.Addr, reason error)) net.Listener {
 	return &listener{l, f.server(), turned}
 }
@@ -98,8 +97,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &connection{Conn: tls.Server(c, l.config), turned: l.turned}, nil
 }
 
-// connection is a connection whose first read waits for the proof. Accepting does not wait for it, so a slow peer
-// delays no other peer.
+// connection performs the handshake at its first read. Accept does not wait for it, so a slow peer does not delay other
+// peers.
 type connection struct {
 	*tls.Conn
 	proof  sync.Once
@@ -115,7 +114,7 @@ func (c *connection) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// isOperator rejects peers that have a valid identity but are not the operator.
+// isOperator rejects peers with a valid certificate that is not the operator's.
 func isOperator(s tls.ConnectionState) error {
 	if leaf := s.PeerCertificates[0]; !slices.Contains(leaf.DNSNames, OperatorName) {
 		return fmt.Errorf("the client is %v, not %s", leaf.DNSNames, OperatorName)
@@ -123,7 +122,7 @@ func isOperator(s tls.ConnectionState) error {
 	return nil
 }
 
-// Client is the configuration of the operator's connections to the servers of a name.
+// Client returns the TLS configuration for the operator's connections to servers with the given name.
 func (a *Authority) Client(operator *tls.Certificate, server string) *tls.Config {
 	roots := x509.NewCertPool()
 	for _, s := range a.signers {
@@ -132,7 +131,7 @@ func (a *Authority) Client(operator *tls.Certificate, server string) *tls.Config
 	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: server, Certificates: []tls.Certificate{*operator}, NextProtos: []string{"http/1.1"}}
 }
 
-// Pair is the certificate as package tls wants it.
+// Pair returns the certificate in the form that package tls uses.
 func (c *Certificate) Pair() (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(c.Cert, c.Key)
 	return &pair, err

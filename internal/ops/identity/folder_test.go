@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// write makes a folder of the credentials of a server.
+// write writes the credentials of a server into a folder.
 func (a *Authority) write(t *testing.T, folder, name string, now time.Time) {
 	t.Helper()
 	c := issue(t, a, name, now)
@@ -36,7 +36,7 @@ func (a *Authority) clientOf(t *testing.T, name string, client bool, server stri
 	return a.Client(pair, server)
 }
 
-// A server answers only the operator, and the operator accepts only the server that it asked for.
+// A server accepts only the operator, and the operator accepts only the server that it addressed.
 func TestServer(t *testing.T) {
 	a, other, folder := newAuthority(t, time.Now()), newAuthority(t, time.Now()), t.TempDir()
 	a.write(t, folder, ServerName("uid"), time.Now())
@@ -83,7 +83,7 @@ func TestServer(t *testing.T) {
 	if resp, err := http.Get("http://" + strings.TrimPrefix(s.URL, "https://")); err == nil && resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("without TLS: %s", resp.Status)
 	}
-	// Credentials are renewed while the server runs.
+	// Credentials can be renewed while the server runs.
 	other.write(t, folder, ServerName("uid"), time.Now())
 	if got, err := get(other.clientOf(t, OperatorName, true, ServerName("uid"))); got != "secret" || err != nil {
 		t.Errorf("after a change the operator gets %q, %v", got, err)

@@ -10,17 +10,18 @@ import (
 // strangersEvery is the minimum time between two log lines about rejected peers.
 const strangersEvery = 10 * time.Second
 
-// Unauthenticated counts peers that are rejected because they cannot prove their identity, and logs them at intervals.
+// Unauthenticated counts peers that were rejected because they could not prove their identity. It logs them at a
+// bounded rate.
 type Unauthenticated struct {
 	Log *slog.Logger
 
 	mu    sync.Mutex
 	count int64
-	told  int64 // up to here, in the log
+	told  int64 // the part of count that has been logged
 	last  time.Time
 }
 
-// Turned notes that somebody was turned away.
+// Turned records a rejected peer.
 func (s *Unauthenticated) Turned(from net.Addr, reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

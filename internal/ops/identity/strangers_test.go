@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// However many strangers come, the log has a line now and then.
+// Log lines appear at a bounded rate, however many peers are rejected.
 func TestStrangersAreLoggedAtABoundedRate(t *testing.T) {
 	var b bytes.Buffer
 	s := &Unauthenticated{Log: slog.New(slog.NewTextHandler(&b, nil))}

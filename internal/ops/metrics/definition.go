@@ -1,9 +1,9 @@
 // Package metrics defines the Prometheus metrics of Geobench: a table of every metric with its type, unit and labels,
-// and the collectors of workers and runs. Nodes and the operator fill their metrics from the same table.
-// docs/metrics.md is generated from it, so the documentation matches the served metrics.
+// and collectors. All components fill their metrics from this table. docs/metrics.md is generated from it, so the
+// documentation matches the served metrics.
 //
-// Cardinality is bounded: labels are runs, databases, regions, nodes, types and classes of transactions, and short
-// fixed lists. There is no label for a client, a key or a transaction; exemplars name single transactions.
+// Cardinality is bounded: labels are runs, databases, regions, nodes, transaction types and classes, and short fixed
+// lists. There is no label for a client, a key or a transaction; exemplars name individual transactions.
 package metrics
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Type is a metric's type, as OpenMetrics has it.
+// Type is the type of a metric, as in OpenMetrics.
 type Type string
 
 // The types in use.
@@ -23,21 +23,21 @@ const (
 	Histogram Type = "histogram"
 )
 
-// Definition is a metric, which is a row of the table in docs/metrics.md.
+// Definition is a metric, and a row of the table in docs/metrics.md.
 type Definition struct {
-	// Name is the exported name; counters end in _total, and a unit is a base unit (seconds, bytes).
+	// Name is the exported name. Counters end in _total, and units are base units (seconds, bytes).
 	Name string
 	Help string
 	Type Type
-	// Labels in the order in which values are given.
+	// Labels are in the order in which values are given.
 	Labels []string
 	// Buckets are the upper bounds of a classic histogram. The native histogram has a resolution of 10%.
 	Buckets []float64
 }
 
-// Source is a group of metrics: where they are served.
+// Source is a group of metrics that are served at the same place.
 type Source struct {
-	// Name is the group's heading in the documentation. About is the explanation for its readers.
+	// Name is the heading of the group in the documentation, About its introduction.
 	Name, About string
 	Metrics     []*Definition
 }
@@ -45,7 +45,7 @@ type Source struct {
 // nativeFactor is the growth factor between consecutive buckets of a native histogram.
 const nativeFactor = 1.1
 
-// maxNativeBuckets bounds a native histogram; beyond, its resolution halves.
+// maxNativeBuckets bounds the buckets of a native histogram. Beyond it, the resolution halves.
 const maxNativeBuckets = 160
 
 var sources []*Source
@@ -62,10 +62,10 @@ func (s *Source) define(t Type, name, help string, labels []string, buckets ...f
 	return d
 }
 
-// All returns every metric that Geobench serves, by where it is served.
+// All returns all metrics that Geobench serves, grouped by source.
 func All() []*Source { return sources }
 
-// Desc is the metric with the values of its first labels fixed.
+// Desc returns the metric's description with fixed values for its first labels.
 func (d *Definition) Desc(fixed ...string) *prometheus.Desc {
 	return prometheus.NewDesc(d.Name, d.Help, d.Labels[len(fixed):], d.fixed(fixed))
 }
@@ -81,12 +81,12 @@ func (d *Definition) fixed(values []string) prometheus.Labels {
 	return l
 }
 
-// CounterVec makes the metric with the values of its first labels fixed.
+// CounterVec returns the metric as a counter with fixed values for its first labels.
 func (d *Definition) CounterVec(fixed ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help, ConstLabels: d.fixed(fixed)}, d.Labels[len(fixed):])
 }
 
-// HistogramVec returns the metric with fixed values of its first labels, as a native and a classic histogram.
+// HistogramVec returns the metric, with fixed values for its first labels, as a native and classic histogram.
 func (d *Definition) HistogramVec(fixed ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: d.Name, Help: d.Help, ConstLabels: d.fixed(fixed), Buckets: d.Buckets,
@@ -94,7 +94,7 @@ func (d *Definition) HistogramVec(fixed ...string) *prometheus.HistogramVec {
 	}, d.Labels[len(fixed):])
 }
 
-// Value makes a sample of a gauge or a counter; labels are the values of all labels.
+// Value returns a sample of a gauge or a counter. labels are the values of all labels.
 func (d *Definition) Value(v float64, labels ...string) prometheus.Metric {
 	return d.value(d.Desc(), v, labels)
 }
@@ -107,7 +107,7 @@ func (d *Definition) value(desc *prometheus.Desc, v float64, labels []string) pr
 	return prometheus.MustNewConstMetric(desc, t, v, labels...)
 }
 
-// Collector serves metrics whose values are read when Prometheus scrapes.
+// Collector serves metrics whose values are read at each scrape.
 type Collector struct {
 	fixed   []string
 	descs   map[*Definition]*prometheus.Desc
@@ -117,7 +117,7 @@ type Collector struct {
 // Put emits a sample. labels are the values of the labels that are not fixed.
 type Put func(d *Definition, v float64, labels ...string)
 
-// NewCollector returns a collector of metrics with fixed values of their first labels.
+// NewCollector returns a collector of metrics with fixed values for their first labels.
 func NewCollector(of []*Definition, collect func(put Put), fixed ...string) *Collector {
 	c := &Collector{fixed: slices.Clone(fixed), descs: map[*Definition]*prometheus.Desc{}, collect: collect}
 	for _, d := range of {

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Each figure of each engine is served as its declared kind: counters as events, gauges as state. An undeclared figure
-// is not served.
+// Each engine's figures are served as declared: counters as events, gauges as state. An undeclared figure is not
+// served.
 func TestEngineFiguresAreServedByKind(t *testing.T) {
 	for _, e := range engines.All() {
 		readings := []protocol.Reading{{Name: "not_declared", Value: 1}}

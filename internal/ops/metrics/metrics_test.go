@@ -47,7 +47,7 @@ func TestLint(t *testing.T) {
 			if !strings.HasSuffix(d.Help, ".") {
 				t.Errorf("%s: its help is no sentence: %s", d.Name, d.Help)
 			}
-			// OpenMetrics: a unit in the help of a time or a size must be in the name too.
+			// OpenMetrics requires that a unit in the help of a time or size is also in the name.
 			for _, word := range []string{"CPU time", "Bytes", "Latency of", "Size of"} {
 				if strings.HasPrefix(d.Help, word) && !slices.ContainsFunc(units, func(u string) bool { return strings.Contains(d.Name, u) || strings.Contains(d.Name, "_bytes") }) {
 					t.Errorf("%s: no unit in the name of %q", d.Name, d.Help)

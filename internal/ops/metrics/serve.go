@@ -14,20 +14,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// NewRegistry makes a registry with the metrics of the Go runtime and of the process.
+// NewRegistry returns a registry with the metrics of the Go runtime and of the process.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
-// Handler serves a registry in whichever format a scraper asks for: native histograms need protobuf, exemplars
-// OpenMetrics or protobuf.
+// Handler serves a registry in the format that the scraper requests. Native histograms require protobuf; exemplars
+// require OpenMetrics or protobuf.
 func Handler(r prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// Server serves metrics under /metrics, and knows when they were last taken.
+// Server serves metrics under /metrics, and detects scrapes.
 type Server struct {
 	listener net.Listener
 	server   *http.Server
@@ -60,13 +60,13 @@ func Serve(address string, r prometheus.Gatherer) (*Server, error) {
 // Address returns the address at which the server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Linger waits for another scrape, so that the last figures are collected, or until ctx ends. It does not wait if there
-// has never been a scrape.
+// Linger waits for another scrape, so that the final figures are collected, or until ctx is done. It returns
+// immediately if there was never a scrape.
 func (s *Server) Linger(ctx context.Context) {
 	if s.scrapes.Load() == 0 {
 		return
 	}
-	select { // a token from before does not count
+	select { // drop the token of an earlier scrape
 	case <-s.scraped:
 	default:
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Labels that groups of metrics share. The labels with fixed values in a process come first.
+// Labels shared by groups of metrics. Labels with fixed values in a process come first.
 var (
 	runLabels    = []string{"run", "database"}
 	workerLabels = with(runLabels, "region", "worker")
@@ -20,7 +20,7 @@ func with(labels []string, more ...string) []string {
 	return append(labels[:len(labels):len(labels)], more...)
 }
 
-// latencyBuckets are the classic buckets of latencies, in seconds: 100 µs to 60 s, three to four a decade.
+// latencyBuckets are the classic buckets of latencies, in seconds, from 100 µs to 60 s.
 var latencyBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3, .5, .75, 1, 2.5, 5, 10, 30, 60}
 
 // Workers.
@@ -212,8 +212,8 @@ var (
 		[]string{"injector", "edge"}, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30)
 )
 
-// PutEngine hands out the readings of a replica: counters as events and gauges as state, as the engine declares them.
-// It omits readings that the engine does not declare.
+// PutEngine emits the readings of a replica: counters as events and gauges as state, as the engine declares them. It
+// omits undeclared readings.
 func PutEngine(put Put, e *protocol.Engine, readings []protocol.Reading) {
 	for _, r := range readings {
 		switch f, _ := e.Figure(r.Name); f.Kind {
@@ -225,8 +225,8 @@ func PutEngine(put Put, e *protocol.Engine, readings []protocol.Reading) {
 	}
 }
 
-// PutRTT hands out the round trip from a region to another: as declared, and as measured, in microseconds. A nil
-// histogram is no link.
+// PutRTT emits the declared and the measured round trip between two regions. measured is in microseconds; nil stands
+// for no link.
 func PutRTT(put Put, t *geo.Topology, from, to geo.Region, measured *hdrhistogram.Histogram) {
 	if measured == nil {
 		return
@@ -252,10 +252,10 @@ func PutMeshRTT(put Put, to string, below, through *hdrhistogram.Histogram) {
 	}
 }
 
-// NodeMetrics are the metrics that a database node serves.
+// NodeMetrics returns the metrics that a database node serves.
 func NodeMetrics() []*Definition {
 	return append(nodes.Metrics[:len(nodes.Metrics):len(nodes.Metrics)], network.Metrics...)
 }
 
-// RunMetrics are the metrics of group Runs.
+// RunMetrics returns the metrics of group Runs.
 func RunMetrics() []*Definition { return append([]*Definition(nil), runs.Metrics...) }

@@ -1,6 +1,6 @@
-// Package presets holds network profiles that every user may refer to by name: measured round trips between cloud
+// Package presets provides network profiles that users can refer to by name: measured round trips between cloud
 // regions, and the networks of papers. Each is a NetworkProfile manifest in a file, with its sources in comments. A
-// profile of the same name in the cluster or among the given files takes precedence.
+// profile of the same name in the cluster or in the given files takes precedence.
 package presets
 
 import (
@@ -21,7 +21,7 @@ import (
 //go:embed *.yaml
 var Files embed.FS
 
-// all decodes the files once. They are part of the program and tested, so a failure to decode leaves a preset out.
+// all decodes the files once. It omits files that do not decode; a test checks that all of them do.
 var all = sync.OnceValue(func() map[string]*v1alpha1.NetworkProfile {
 	out := map[string]*v1alpha1.NetworkProfile{}
 	files, err := fs.Glob(Files, "*.yaml")
@@ -41,7 +41,7 @@ var all = sync.OnceValue(func() map[string]*v1alpha1.NetworkProfile {
 	return out
 })
 
-// Names of all presets, sorted.
+// Names returns the names of all presets, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(all())) }
 
 // Lookup returns a copy of a preset.

@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A preset is used as decoded, so its file must not rely on defaults, and must contain all pairs.
+// Presets are used as decoded, so a file must not rely on defaults and must contain all pairs.
 func TestFiles(t *testing.T) {
 	files, err := fs.Glob(presets.Files, "*.yaml")
 	if err != nil {
@@ -73,7 +73,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// matrix is the upper triangle of a table of round trips in milliseconds, with the diagonal.
+// matrix is the upper triangle of a table of round trips in milliseconds, including the diagonal.
 type matrix struct {
 	regions []string
 	rtt     [][]float64

@@ -1,5 +1,5 @@
-// Package waitport waits until servers accept connections. It delays the pods of a database's role until the pods of
-// another role are available. Otherwise, they would exit and be restarted, which Kubernetes does with growing pauses.
+// Package waitport waits until servers accept connections. It delays the pods of a role until the pods of another role
+// are available. Otherwise they would exit, and Kubernetes would restart them with growing pauses.
 package waitport
 
 import (
@@ -16,32 +16,32 @@ import (
 )
 
 const (
-	// pause between two attempts at the servers that have not answered.
+	// pause is the time between two attempts to reach the outstanding servers.
 	pause = time.Second
-	// patience is the timeout of a connection attempt: more than the round trip of any link.
+	// patience is the timeout of a connection attempt. It exceeds the round trip of any link.
 	patience = 5 * time.Second
 	// reportEvery is the interval between log lines that name the outstanding servers.
 	reportEvery = 30 * time.Second
 )
 
-// Options define the servers to wait for.
+// Options configures Run.
 type Options struct {
-	// Hosts are all of a role, Port is theirs.
+	// Hosts are all hosts of a role, Port the port of each.
 	Hosts []string
 	Port  int
 	// Need defines how many of the servers must answer.
 	Need v1alpha1.RoleHosts
-	// Self is the host of the waiting process, which does not wait for itself.
+	// Self is the host of the waiting process. It does not wait for itself.
 	Self string
 	Log  *slog.Logger
 
-	// dial and after are replaced by tests.
+	// replaced by tests
 	dial  func(ctx context.Context, address string) error
 	after func(time.Duration) <-chan time.Time
 }
 
-// Run returns once as many of the hosts as are needed have accepted a connection. Where all are needed, each has to
-// have done so once.
+// Run returns nil once enough of the hosts, as defined by Need, have accepted a connection. If all are needed, each
+// must have accepted one at some time.
 func Run(ctx context.Context, o Options) error {
 	hosts := slices.Clone(o.Hosts)
 	if len(hosts) == 0 {
@@ -60,6 +60,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.after == nil {
 		o.after = time.After
 	}
+	// Self is removed only now, because RoleHostsFirst may mean this process, which then need not wait.
 	if hosts = slices.DeleteFunc(hosts, func(h string) bool { return h == o.Self }); len(hosts) == 0 {
 		return nil
 	}
@@ -85,6 +86,7 @@ func Run(ctx context.Context, o Options) error {
 		if len(missing) == 0 || o.Need == v1alpha1.RoleHostsAny && len(missing) < len(hosts) {
 			return nil
 		}
+		// A host that has accepted once is not tried again: it may restart while others start.
 		hosts = missing
 		if quiet += pause; quiet >= reportEvery {
 			o.Log.Info("waiting for connections", "hosts", strings.Join(hosts, ","), "port", o.Port)

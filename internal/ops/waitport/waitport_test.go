@@ -14,13 +14,13 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Run returns when the needed servers have answered, each once, and does not wait for itself.
+// Run returns once the needed servers have accepted a connection, each once, and does not wait for itself.
 func TestRun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		need   v1alpha1.RoleHosts
 		self   string
-		begins map[string]int // the look at which a host begins to answer; none never does
-		looks  int            // it takes
+		begins map[string]int // the attempt at which a host starts to answer; hosts that are absent never answer
+		looks  int            // expected number of attempts
 	}{
 		"any":                          {need: v1alpha1.RoleHostsAny, begins: map[string]int{"b": 3}, looks: 3},
 		"all":                          {need: v1alpha1.RoleHostsAll, begins: map[string]int{"a": 2, "b": 1, "c": 4}, looks: 4},

@@ -1,5 +1,5 @@
-// Package workersync is the worker's side of its communication with the operator. They use a ConfigMap for each worker,
-// which the operator creates and the worker may get and patch (see the keys in package deploy).
+// Package workersync is the worker's side of the communication with the operator. They use a ConfigMap for each worker,
+// which the operator creates and the worker may get and patch (package deploy defines the keys).
 package workersync
 
 import (
@@ -19,23 +19,23 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Place is a worker's ConfigMap. Its methods tolerate an API server that is unavailable for a while: they retry until
-// their context ends.
+// Place is the ConfigMap of a worker. Its methods tolerate an unavailable API server: they retry until their context is
+// done.
 type Place struct {
-	// ConfigMaps of the run's namespace.
+	// ConfigMaps accesses the ConfigMaps of the run's namespace.
 	ConfigMaps typedcorev1.ConfigMapInterface
-	// Name of the ConfigMap.
+	// Name is the name of the ConfigMap.
 	Name string
 	// Poll is the interval between reads, and the pause before a retry.
 	Poll time.Duration
 }
 
-// ErrUsed means that another worker process has used the ConfigMap before. This process replaces it and must not start
-// again.
+// ErrUsed means that another worker process has used the ConfigMap before. This process is its replacement and must not
+// take part in the run.
 var ErrUsed = errors.New("another worker process has been ready here before: a worker that was replaced can't take part")
 
-// Ready reports that the worker pod is ready to start: its clients are connected. It fails with ErrUsed if another
-// process has reported this before.
+// Ready reports that the worker is ready to start, with its clients connected. It fails with ErrUsed if another process
+// has reported this before.
 func (p *Place) Ready(ctx context.Context, pod string) error {
 	cm, err := p.get(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *Place) Ready(ctx context.Context, pod string) error {
 	return p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateReady, deploy.KeyPod: pod}, nil)
 }
 
-// AwaitStart waits for the operator to name the instant at which the first warm-up starts.
+// AwaitStart waits until the operator sets the start time of the first warm-up, and returns that time.
 func (p *Place) AwaitStart(ctx context.Context) (time.Time, error) {
 	var at time.Time
 	err := wait.PollUntilContextCancel(ctx, p.Poll, true, func(ctx context.Context) (bool, error) {
@@ -71,7 +71,7 @@ func (p *Place) AwaitStart(ctx context.Context) (time.Time, error) {
 	return at, p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateRunning}, nil)
 }
 
-// Progress reports the worker's progress. It does not retry, because the next report replaces this report.
+// Progress reports the worker's progress. It does not retry, because the next report supersedes this one.
 func (p *Place) Progress(ctx context.Context, progress deploy.Progress) error {
 	b, err := json.Marshal(progress)
 	if err != nil {
@@ -80,16 +80,17 @@ func (p *Place) Progress(ctx context.Context, progress deploy.Progress) error {
 	return p.patchOnce(ctx, map[string]string{deploy.KeyProgress: string(b)}, nil)
 }
 
-// Done submits the gzipped report, the description of the worker's history if it has a history, and the seal over both.
+// Done submits the gzipped report, the description of the worker's history if there is one, and the seal over both.
 func (p *Place) Done(ctx context.Context, h *deploy.HandIn, seal string) error {
 	data := map[string]string{deploy.KeyState: deploy.StateDone, deploy.KeySeal: seal}
 	if h.History != "" {
 		data[deploy.KeyHistory] = h.History
 	}
+	// A single patch sets the state together with the report, so the operator never sees StateDone without a report.
 	return p.patch(ctx, data, map[string][]byte{deploy.KeyReport: h.Report})
 }
 
-// Failed says that the worker gave up, and why.
+// Failed reports that the worker gave up, with the reason.
 func (p *Place) Failed(ctx context.Context, message string) error {
 	return p.patch(ctx, map[string]string{deploy.KeyState: deploy.StateFailed, deploy.KeyMessage: message}, nil)
 }
@@ -118,7 +119,7 @@ func (p *Place) patchOnce(ctx context.Context, data map[string]string, binary ma
 	return err
 }
 
-// again repeats f until it succeeds, fails permanently or ctx ends.
+// again calls f until it succeeds, fails permanently or ctx is done.
 func (p *Place) again(ctx context.Context, f func() error) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, p.Poll, true, func(context.Context) (bool, error) {
@@ -126,6 +127,7 @@ func (p *Place) again(ctx context.Context, f func() error) error {
 		if last == nil {
 			return true, nil
 		}
+		// A retry cannot fix these errors. All others may result from an unavailable API server.
 		if apierrors.IsNotFound(last) || apierrors.IsForbidden(last) || apierrors.IsInvalid(last) || apierrors.IsRequestEntityTooLargeError(last) {
 			return false, last
 		}

@@ -17,12 +17,12 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// The addresses at which proxies publish their counters, as text in Prometheus' format.
+// The addresses at which proxies publish their counters, in the text format of Prometheus.
 const (
-	// StatsPort and StatsPath belong to Istio's proxies in pods. The mesh exempts the port by default.
+	// StatsPort and StatsPath are those of Istio's proxies in pods. The mesh exempts the port by default.
 	StatsPort = 15090
 	StatsPath = "/stats/prometheus?filter=tcp_(sent%7Creceived)_bytes_total%7Cupstream_cx_(tx%7Crx)_bytes_total"
-	// ZtunnelPort and ZtunnelPath belong to ztunnel, the proxy on machines. Its pods have the labels Ztunnels in
+	// ZtunnelPort and ZtunnelPath are those of ztunnel, the proxy on machines. Its pods have the labels Ztunnels, in
 	// RootNamespace.
 	ZtunnelPort = 15020
 	ZtunnelPath = "/metrics"
@@ -31,56 +31,56 @@ const (
 // Ztunnels are the labels of the proxies on machines.
 var Ztunnels = map[string]string{"app": "ztunnel"}
 
-// ReportsEvery is the maximum time after which Istio's proxies in pods report the bytes of an open connection. It is
-// tcp_reporting_duration, 5 s by default, and a second for the report. The counters of Envoy and ztunnel are up to date
-// immediately.
+// ReportsEvery is the maximum delay with which Istio's proxies in pods report the bytes of an open connection:
+// tcp_reporting_duration, which is 5 s by default, and a second for the report. The counters of Envoy and ztunnel are
+// always up to date.
 const ReportsEvery = 6 * time.Second
 
-// Nodes holds the names of a database's nodes in a proxy's counters.
+// Nodes maps the names in a proxy's counters to the nodes of a database.
 type Nodes struct {
 	Namespace string
-	// Regions of workloads and Services, by their names.
+	// Regions maps the names of workloads and Services to regions.
 	Regions map[string]string
-	// Ports are those on which nodes take connections from each other.
+	// Ports are the ports on which nodes accept connections from each other.
 	Ports []int32
 }
 
-// Carried is the traffic that a proxy has carried between nodes since its counters started.
+// Carried is the traffic between nodes that a proxy has carried since its counters started.
 type Carried struct {
-	// Counters names the counters from which the traffic was read.
+	// Counters is the kind of counters that the traffic was read from.
 	Counters Counters
-	// Links are in the order of their regions' names.
+	// Links are sorted by the names of their regions.
 	Links []CarriedLink
 }
 
 // Counters is a kind of proxy counters.
 type Counters string
 
-// The known counters. Istio's counters name both ends of a connection and omit its port; Envoy's name the port.
+// The supported counters. Istio's counters name both ends of a connection, but not its port; Envoy's name the port.
 const (
 	CountersIstio Counters = "istio_tcp_*_bytes_total"
 	CountersEnvoy Counters = "envoy_cluster_upstream_cx_*_bytes_total"
 )
 
-// CarriedLink is the traffic in one direction. A region is empty if the counters do not name it.
+// CarriedLink is the traffic in one direction. A region is empty if the counters do not state it.
 type CarriedLink struct {
 	From, To string
 	Bytes    int64
 }
 
-// ErrUncounted says that a proxy has no counters of what nodes send each other.
+// ErrUncounted is returned if a proxy has no counters of the traffic between nodes.
 var ErrUncounted = errors.New("it has neither " + string(CountersIstio) + " nor " + string(CountersEnvoy) + " of clusters that lead to the ports of nodes")
 
-// longestLine bounds a line of counters: a longer line does not come from a proxy.
+// longestLine bounds a line of counters. No proxy writes a longer line.
 const longestLine = 64 << 10
 
-// ReadCarried reads the counters of a proxy. own is the region of the proxy's pod; it is empty for the proxy of a
+// ReadCarried reads the counters of a proxy. own is the region of the proxy's pod; it is empty for a proxy on a
 // machine.
 //
-// For Istio, sent is the data that a connection's server sends, and received the data that the server receives,
+// In Istio's metrics, sent is data that the server of a connection sends and received is data that it receives,
 // whichever end reports. So received flows from source to destination, and sent flows back. Both ends report a
-// connection; ReadCarried uses the source's report. Without Istio's filter there are only Envoy's counters, for the
-// clusters that lead to the ports of nodes, which Istio names outbound|PORT|SUBSET|HOST.
+// connection; ReadCarried uses the report of the source. Without Istio's filter there are only Envoy's counters, for
+// clusters that lead to the nodes' ports. Istio names these clusters outbound|PORT|SUBSET|HOST.
 func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 	istio, envoy := map[[2]string]int64{}, map[[2]string]int64{}
 	hasIstio, hasEnvoy := false, false
@@ -135,7 +135,7 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 				labels[p.GetName()] = p.GetValue()
 			}
 			bytes := value(m)
-			if !(bytes >= 0 && bytes <= 1<<62) { // nor is NaN
+			if !(bytes >= 0 && bytes <= 1<<62) { // also rejects NaN
 				return nil, fmt.Errorf("line %.200q: %g is no number of bytes", line, bytes)
 			}
 			add(labels, int64(bytes))
@@ -145,6 +145,7 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 		return nil, err
 	}
 	switch {
+	// Prefer Istio's counters: they name the regions of both ends.
 	case hasIstio:
 		return &Carried{CountersIstio, links(istio)}, nil
 	case hasEnvoy:
@@ -157,13 +158,13 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 	return nil, ErrUncounted
 }
 
-// between are the regions of the ends of a connection between nodes, by the labels of Istio's metrics, as its source
-// reports it.
+// between returns the regions of the source and destination of a connection between nodes, from the labels of Istio's
+// metrics as reported by the source.
 func (n *Nodes) between(l map[string]string) (from, to string, ok bool) {
 	if l["reporter"] != "source" || l["source_workload_namespace"] != n.Namespace {
 		return "", "", false
 	}
-	// A proxy learns the remote workload from the remote proxy; without a remote proxy, it knows only the Service.
+	// A proxy learns the remote workload from the remote proxy. Without one, it knows only the Service.
 	where, namespace := l["destination_workload"], l["destination_workload_namespace"]
 	if where == "" || where == "unknown" {
 		where, namespace = l["destination_service_name"], l["destination_service_namespace"]
@@ -175,7 +176,7 @@ func (n *Nodes) between(l map[string]string) (from, to string, ok bool) {
 	return from, to, from != "" && to != ""
 }
 
-// cluster reports whether an Envoy cluster leads to nodes, and returns the nodes' region if the cluster's name contains
+// cluster reports whether an Envoy cluster leads to nodes. It returns the nodes' region if the cluster's name contains
 // it.
 func (n *Nodes) cluster(name string) (region string, ok bool) {
 	parts := strings.Split(strings.TrimRight(name, ";"), "|")
@@ -190,7 +191,7 @@ func (n *Nodes) cluster(name string) (region string, ok bool) {
 	if qualified {
 		namespace, _, _ := strings.Cut(domain, ".")
 		if region = n.Regions[host]; region == "" || namespace != n.Namespace {
-			return "", false // another Service that has the same port
+			return "", false // another Service with the same port
 		}
 	}
 	return region, true

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// The expositions have the formats of Istio's proxies, ztunnel and a plain Envoy. The first two follow Istio's
-// reference of metrics, and were not recorded from running proxies.
+// The expositions have the formats of Istio's proxies, ztunnel and a plain Envoy. The first two follow Istio's metrics
+// reference; they were not recorded from running proxies.
 func TestReadCarried(t *testing.T) {
 	n := &mesh.Nodes{Namespace: "lab", Regions: map[string]string{"d-us-west-2": "us-west-2", "d-eu-west-1": "eu-west-1"}, Ports: []int32{7000}}
 	for name, tc := range map[string]struct {
@@ -49,7 +49,7 @@ func TestReadCarried(t *testing.T) {
 	}
 }
 
-// Text that no proxy of nodes would write is refused, and so is empty text.
+// Text that a proxy of nodes would not write is rejected, including empty text.
 func TestReadCarriedRefuses(t *testing.T) {
 	n := &mesh.Nodes{Namespace: "lab", Regions: map[string]string{"d-us-west-2": "us-west-2"}, Ports: []int32{7000}}
 	for name, tc := range map[string]struct{ text, says string }{
@@ -65,7 +65,7 @@ func TestReadCarriedRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A node without incoming connections so far has counters, and has carried nothing.
+	// A node that has had no connections to other nodes has counters, but has carried nothing.
 	got, err := mesh.ReadCarried(strings.NewReader(`istio_tcp_sent_bytes_total{reporter="destination",source_workload="x"} 5`), n, "us-west-2")
 	if err != nil || len(got.Links) > 0 || got.Counters != mesh.CountersIstio {
 		t.Errorf("%+v, %v", got, err)

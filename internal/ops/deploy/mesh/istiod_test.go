@@ -28,8 +28,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// istiodIP is the address of istiod's Service, in the API server's range of them. hack/istiod.sh gives it to the
-// network namespace of the test, and a name.
+// istiodIP is the address of istiod's Service, in the API server's range for Services. hack/istiod.sh assigns it, and a
+// host name, to the network namespace of the test.
 const istiodIP = "10.0.0.43"
 
 // program returns a program that hack/istiod.sh has built.
@@ -42,7 +42,7 @@ func program(t *testing.T, variable string) string {
 	return path
 }
 
-// start runs a program in a folder until the test ends, and shows the program's output if the test has failed.
+// start runs a program in a folder until the test ends. It shows the program's output if the test fails.
 func start(t *testing.T, folder string, environment []string, name string, arguments ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -64,7 +64,7 @@ func start(t *testing.T, folder string, environment []string, name string, argum
 	})
 }
 
-// until asks again until it is so.
+// until repeats the check until it succeeds.
 func until(t *testing.T, what string, is func() error) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -84,7 +84,7 @@ func until(t *testing.T, what string, is func() error) {
 	}
 }
 
-// get reads a page.
+// get returns the content of a URL.
 func get(url string) (string, error) {
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(url)
 	if err != nil {
@@ -95,7 +95,7 @@ func get(url string) (string, error) {
 	return string(b), err
 }
 
-// total sums up the figures of the lines that begin with a name and hold a text.
+// total sums up the values of the lines that begin with a name and contain a text. It also returns their number.
 func total(page, name, holds string) (sum float64, lines int) {
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, name) && strings.Contains(line, holds) {
@@ -106,9 +106,9 @@ func total(page, name, holds string) (sum float64, lines int) {
 	return sum, lines
 }
 
-// TestIstiod runs a real istiod with a real API server, without machines. istiod treats Geobench's pods as it would in
-// a cluster: its webhook injects, and its authority signs. A real Envoy under Istio's agent receives the configuration
-// of a node under the chart's policies.
+// TestIstiod runs a real istiod with a real API server, without machines. istiod treats Geobench's pods as in a
+// cluster: its webhook injects proxies, and its authority signs certificates. A real Envoy under Istio's agent receives
+// the configuration of a node under the chart's policies.
 func TestIstiod(t *testing.T) {
 	istiod, agent, envoy := program(t, "GEOBENCH_ISTIOD"), program(t, "GEOBENCH_PILOT_AGENT"), program(t, "GEOBENCH_ENVOY")
 	module, helm := program(t, "GEOBENCH_ISTIO_MODULE"), program(t, "GEOBENCH_HELM")
@@ -143,8 +143,8 @@ func TestIstiod(t *testing.T) {
 		return string(out)
 	}
 
-	// Istio's own charts, and its Service at an address that this namespace has. There is no kubelet for its Deployment:
-	// istiod is a process.
+	// Install Istio's charts, with its Service at an address of this network namespace. There is no kubelet for its
+	// Deployment, so istiod runs as a process.
 	for _, name := range []string{"istio-system", "lab"} {
 		kubectl("", "create", "namespace", name)
 		kubectl("", "create", "serviceaccount", "default", "-n", name)
@@ -161,7 +161,8 @@ func TestIstiod(t *testing.T) {
 	}
 	kubectl(strings.Join(ours, "\n---\n"), "apply", "-f", "-")
 	environment := []string{"POD_NAME=istiod", "POD_NAMESPACE=istio-system", "CLUSTER_ID=Kubernetes", "REVISION=default", "PILOT_CERT_PROVIDER=istiod", "JWT_POLICY=third-party-jwt"}
-	for _, filter := range []string{"METADATA_EXCHANGE", "ALPN_FILTER", "TELEMETRY_LABEL"} { // as images/istio/values.yaml has it
+	// as in images/istio/values.yaml
+	for _, filter := range []string{"METADATA_EXCHANGE", "ALPN_FILTER", "TELEMETRY_LABEL"} {
 		environment = append(environment, "PILOT_ENABLE_"+filter+"=false")
 	}
 	start(t, t.TempDir(), environment, istiod, "discovery", "--kubeconfig", kubeconfig, "--httpsAddr", istiodIP+":443", "--namespace", "istio-system")
@@ -173,7 +174,7 @@ func TestIstiod(t *testing.T) {
 		return err
 	})
 
-	// Pods as the operator makes them, of two regions, with their Services.
+	// Pods as the operator creates them, in two regions, with their Services.
 	labels, annotations := mesh.Wanted(v1alpha1.MeshSidecar, 7001, 7003, 7004, 7005)
 	ips := map[string]string{"us-west-2": "127.0.0.2", "ap-northeast-1": "127.0.0.3"}
 	pods := map[string]*corev1.Pod{}
@@ -218,7 +219,7 @@ ports: [{name: geobench, port: 7000, appProtocol: tcp}, {name: admin, port: 7004
 	pod := pods["us-west-2"]
 	injected(t, pod)
 
-	// The chart's policies, which istiod's own validation would refuse were they wrong, and a proxy under Istio's agent.
+	// Apply the chart's policies, which istiod would reject if they were invalid, and start a proxy under Istio's agent.
 	kubectl(render("geobench", "../../../../charts/geobench", "--show-only", "templates/mesh/policies.yaml",
 		"--set-json", `mesh.databases=[{"name": "d", "namespace": "lab", "regions": ["us-west-2", "ap-northeast-1"], "runs": ["r"]}]`), "apply", "-f", "-")
 	folder := t.TempDir()
@@ -320,7 +321,7 @@ ports: [{name: geobench, port: 7000, appProtocol: tcp}, {name: admin, port: 7004
 	}
 }
 
-// injected checks what istiod's webhook has made of a pod by the labels and annotations that the operator gives it.
+// injected checks the changes that istiod's webhook made to a pod with the operator's labels and annotations.
 func injected(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	containers := pod.Spec.InitContainers

@@ -1,4 +1,4 @@
-// Package mesh contains Geobench's knowledge of Istio: how pods join a mesh or stay outside, how to tell which mesh a
+// Package mesh contains Geobench's knowledge of Istio: how pods join a mesh or stay outside, how to detect which mesh a
 // pod is in, and what a mesh requires of connections to the pod. It does no I/O.
 package mesh
 
@@ -14,15 +14,15 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// ProxyContainer is the name that Istio gives to the proxy that it puts into a pod.
+// ProxyContainer is the name of the proxy container that Istio adds to a pod.
 const ProxyContainer = "istio-proxy"
 
-// Labels and annotations of pods, and what Istio makes of them: https://istio.io/latest/docs/reference/config/labels/
-// and .../annotations/.
+// Labels and annotations of pods that Istio reads or writes: https://istio.io/latest/docs/reference/config/labels/ and
+// .../annotations/.
 const (
 	labelInject   = "sidecar.istio.io/inject"
 	labelDataMode = "istio.io/dataplane-mode"
-	revision      = "istio.io/rev" // a label that requests a revision, and an annotation with the actual revision
+	revision      = "istio.io/rev" // as a label, the requested revision; as an annotation, the actual one
 
 	annotationNative     = "sidecar.istio.io/nativeSidecar"
 	annotationConfig     = "proxy.istio.io/config"
@@ -34,8 +34,9 @@ const (
 // Clients without a mesh, such as the operator, Prometheus and kubelet, call these ports, which use their own TLS or
 // carry nothing secret.
 //
-// A proxy is a native sidecar, which starts before the pod's containers and ends after them: so the pods of Jobs end,
-// too. Where Istio is older than that (before 1.27 it is an option), containers are held until the proxy is there.
+// The proxy is a native sidecar, which starts before the pod's containers and stops after them, so that the pods of
+// Jobs complete. In Istio before 1.27 native sidecars are optional. There, containers are held until the proxy is
+// running.
 func Wanted(m v1alpha1.Mesh, outside ...int32) (labels, annotations map[string]string) {
 	switch m {
 	case v1alpha1.MeshNone:
@@ -58,16 +59,16 @@ func Wanted(m v1alpha1.Mesh, outside ...int32) (labels, annotations map[string]s
 type Pod struct {
 	// Mode is never Auto.
 	Mode v1alpha1.Mesh
-	// Version is the tag of the proxy's image or the revision of the control plane; empty if unknown.
+	// Version is the tag of the proxy's image, or else the revision of the control plane; empty if unknown.
 	Version string
-	// Restarts counts the restarts of the pod's proxy, and Down is the reason why the proxy does not run. Both apply only
-	// to proxies in pods.
+	// Restarts counts the restarts of the pod's proxy. Down is the reason why the proxy is not running, or empty. Both
+	// apply only to proxies in pods.
 	Restarts int32
 	Down     string
 }
 
-// Of returns the mesh of a pod that has Begun, from the mesh's changes to the pod. It reads the pod's status: the spec
-// may be omitted.
+// Of returns the mesh of a pod that has Begun, as shown by the mesh's changes to the pod. It reads the pod's status and
+// annotations; the spec may be omitted.
 func Of(pod *corev1.Pod) Pod {
 	rev := cmp.Or(pod.Annotations[revision], pod.Labels[revision])
 	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
@@ -90,12 +91,12 @@ func Of(pod *corev1.Pod) Pod {
 	return p
 }
 
-// Tells reports whether Of reads an annotation of that name.
+// Tells reports whether Of reads the annotation.
 func Tells(annotation string) bool {
 	return annotation == annotationRedirected || annotation == revision
 }
 
-// Begun reports whether a pod has started far enough for Of.
+// Begun reports whether a pod has started far enough for Of to determine its mesh.
 func Begun(pod *corev1.Pod) bool {
 	return len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) > 0
 }
@@ -109,8 +110,8 @@ func tag(image string) string {
 	return tag
 }
 
-// All applies Of to pods that should be in the same mesh. The problem names a pod with another mesh than the first pod,
-// or than wanted if it is set.
+// All applies Of to pods that should be in the same mesh. problem describes the first pod whose mesh differs from
+// wanted, if set, or from the mesh of the first pod.
 func All(wanted v1alpha1.Mesh, pods []*corev1.Pod) (is v1alpha1.MeshStatus, problem string) {
 	for i, pod := range pods {
 		p := Of(pod)
@@ -150,7 +151,7 @@ func cure(wanted v1alpha1.Mesh) string {
 	return "a mesh that takes no notice of the pods' labels is there: exclude the namespace from it"
 }
 
-// Name says which mesh it is, in a few words. Nil is none.
+// Name returns a short description of a mesh; "none" for nil.
 func Name(m *v1alpha1.MeshStatus) string {
 	if m == nil || m.Mode == v1alpha1.MeshNone {
 		return "none"

@@ -9,26 +9,25 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// RootNamespace is the namespace with PeerAuthentications for the whole mesh, unless its administrator has named
-// another (meshConfig.rootNamespace).
+// RootNamespace is the namespace of PeerAuthentications for the whole mesh, unless its administrator sets
+// meshConfig.rootNamespace.
 const RootNamespace = "istio-system"
 
-// PeerAuthentication is what counts of an object of that kind (security.istio.io/v1).
+// PeerAuthentication has the relevant fields of an object of that kind (security.istio.io/v1).
 type PeerAuthentication struct {
 	Namespace string
 	Created   time.Time
 	// Selector selects the pods. An empty selector selects all pods of the namespace, or of the mesh if the namespace is
 	// RootNamespace.
 	Selector map[string]string
-	// Mode is STRICT, PERMISSIVE, DISABLE, UNSET or empty; Ports are the modes of ports.
+	// Mode is STRICT, PERMISSIVE, DISABLE, UNSET or empty. Ports has the modes of individual ports.
 	Mode  string
 	Ports map[string]string
 }
 
 // MutualTLS returns the mode that PeerAuthentications require for connections to a port of a pod with these labels. The
-// closest mode applies, in this order: of the port, of the pod, of its namespace, of the mesh. Among equally close
-// policies, the oldest applies. Without any, the mode is Permissive.
-// https://istio.io/latest/docs/reference/config/security/peer_authentication/
+// closest mode applies, in the order port, pod, namespace, mesh. Of equally close policies the oldest applies. Without
+// any, the mode is Permissive. https://istio.io/latest/docs/reference/config/security/peer_authentication/
 func MutualTLS(policies []PeerAuthentication, namespace string, labels map[string]string, port int32) v1alpha1.MutualTLS {
 	var ofPod, ofNamespace, ofMesh *PeerAuthentication
 	older := func(at **PeerAuthentication, p *PeerAuthentication) {
@@ -72,7 +71,7 @@ func MutualTLS(policies []PeerAuthentication, namespace string, labels map[strin
 	return v1alpha1.MutualTLSPermissive
 }
 
-// selects reports whether labels contain a whole selector.
+// selects reports whether labels contain all entries of the selector.
 func selects(selector, labels map[string]string) bool {
 	both := maps.Clone(labels)
 	if both == nil {

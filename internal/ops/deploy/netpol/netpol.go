@@ -1,11 +1,11 @@
-// Package netpol builds the NetworkPolicies of a database. They define which peers reach its nodes and the workers of
-// its runs, and which peers these reach.
+// Package netpol builds the NetworkPolicies of a database. They define which peers can reach its nodes and the workers
+// of its runs, and which peers these can reach.
 //
-// There are two policies, one for all nodes and one for the workers of all runs, so that they are created and deleted
-// with the database. Network policies add up: a connection is allowed if any of the policies that select a pod allows
-// it. Pods that no policy selects are open, and so are all pods of a cluster with a network plugin that ignores
-// policies. Therefore every port authenticates its callers in any case (docs/security.md). The kubelet's probes come
-// from the pod's own machine, and all plugins allow them.
+// A database has two policies, one for all nodes and one for the workers of all runs, so that they are created and
+// deleted with the database. Policies are additive: a connection is allowed if any policy that selects the pod allows
+// it. Pods that no policy selects are open, and so are all pods if the network plugin ignores policies. Therefore every
+// port also authenticates its callers (docs/security.md). The kubelet's probes come from the pod's machine, and all
+// plugins allow them.
 package netpol
 
 import (
@@ -25,57 +25,56 @@ import (
 )
 
 const (
-	// firstOwnPort to lastOwnPort are Geobench's own in the pods of programs, which the API keeps free for it.
+	// firstOwnPort to lastOwnPort are reserved for Geobench in the pods of programs; the API rejects programs that use
+	// them.
 	firstOwnPort = 7001
 	lastOwnPort  = 7009
 	dnsPort      = 53
-	// controlPlane is the port from which Istio's proxies get their certificates and configuration. tunnels is the port on
-	// which proxies on machines communicate for the pods (HBONE), in the pods' name and network.
+	// controlPlane is the port from which Istio's proxies get their certificates and configuration. tunnels is the port
+	// on which proxies on machines communicate for the pods (HBONE), within the pods' network namespaces.
 	controlPlane = 15012
 	tunnels      = 15008
 )
 
 // Database describes a database to the policies.
 type Database struct {
-	// Name begins the names of the policies: <name>-nodes and <name>-workers. It must leave room for that in 253
-	// characters.
+	// Name is the prefix of the policies' names, <name>-nodes and <name>-workers. These must not exceed 253 characters.
 	Name, Namespace string
-	// Labels are put on the policies.
+	// Labels are the labels of the policies.
 	Labels map[string]string
 	// Nodes and Workers are the labels of the nodes' pods, and of the workers of all runs on the database. No other pods
-	// of the namespace may have them. They must include app.kubernetes.io/managed-by: admission (config/admission) refuses
-	// policies for other pods.
+	// of the namespace may have them. They must include app.kubernetes.io/managed-by, because admission
+	// (config/admission) rejects policies for other pods.
 	Nodes, Workers map[string]string
-	// Programs are the TCP ports on which programs of any image accept clients. If empty, the nodes belong to a native
-	// engine.
+	// Programs are the TCP ports on which programs of any image accept clients; empty for the nodes of a native engine.
 	Programs []int32
-	// Elsewhere reports that the database runs elsewhere and has no nodes here. Endpoints are the resolved addresses of
-	// the database, restricted to the networks that the administrator permits (Cluster.ExternalCIDRs).
+	// Elsewhere is set if the database runs elsewhere and has no nodes here. Endpoints are then its resolved addresses,
+	// restricted to the networks that the administrator permits (Cluster.ExternalCIDRs).
 	Elsewhere bool
 	Endpoints []netip.AddrPort
-	// Mesh is the mesh of the pods; empty or None for no mesh.
+	// Mesh is the mesh of the pods; empty or None for none.
 	Mesh v1alpha1.Mesh
 }
 
-// Cluster describes the database's surroundings to the policies.
+// Cluster describes the surroundings of the database.
 type Cluster struct {
-	// OperatorNamespace and Operator find the operator's pods: the name of their namespace, and labels.
+	// OperatorNamespace is the name of the operator's namespace, and Operator has the labels of its pods.
 	OperatorNamespace string            `json:"operatorNamespace,omitempty"`
 	Operator          map[string]string `json:"operator"`
-	// MetricsFrom are the peers that may read metrics; if empty, every peer may.
+	// MetricsFrom are the peers that may read metrics; empty for all peers.
 	MetricsFrom []networkingv1.NetworkPolicyPeer `json:"metricsFrom,omitempty"`
 	// APIServerPorts are the ports of the API server's endpoints, for example 443 and 6443. APIServerCIDRs are their
-	// addresses; if empty, any address.
+	// addresses; empty for any address.
 	APIServerPorts []int32  `json:"apiServerPorts,omitempty"`
 	APIServerCIDRs []string `json:"apiServerCIDRs,omitempty"`
-	// ExternalCIDRs are the networks that may contain databases that run elsewhere. Policies add up: a policy that lets
-	// workers out to such a database opens connections that an administrator has closed for the namespace. So policies
-	// allow only addresses of these networks. If empty, policies leave the workers' connections to such databases to
-	// others.
+	// ExternalCIDRs are the networks in which databases may run elsewhere. Policies are additive, so a policy for such a
+	// database opens connections that an administrator may have closed for the namespace. Therefore policies open only
+	// addresses in these networks. If empty, Geobench's policies do not restrict or open the workers' egress to such
+	// databases.
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
 }
 
-// MayBeElsewhere reports whether a database that runs elsewhere may have an address.
+// MayBeElsewhere reports whether a database that runs elsewhere may have this address.
 func (c *Cluster) MayBeElsewhere(address netip.Addr) bool {
 	return slices.ContainsFunc(c.ExternalCIDRs, func(cidr string) bool {
 		prefix, err := netip.ParsePrefix(cidr)
@@ -83,7 +82,7 @@ func (c *Cluster) MayBeElsewhere(address netip.Addr) bool {
 	})
 }
 
-// Policies builds the policies of a database's nodes and of its workers.
+// Policies returns the policies of a database's nodes, if it has any here, and of its workers.
 func Policies(db *Database, c *Cluster) []*networkingv1.NetworkPolicy {
 	var out []*networkingv1.NetworkPolicy
 	if !db.Elsewhere {
@@ -106,8 +105,8 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 			spec.Ingress, spec.Egress = append(spec.Ingress, ingress(probes, peers)), append(spec.Egress, egress(probes, peers))
 		}
 	} else {
-		// Programs communicate on ports that the manifest need not name, and may have to reach unknown external addresses.
-		// The probers next to programs send packets to each other.
+		// Programs use ports among each other that the manifest need not name, and may need external addresses that are
+		// unknown. So their egress stays open. The probers next to programs send packets to each other.
 		spec.Ingress = append(spec.Ingress,
 			ingress(slices.Concat(span(corev1.ProtocolTCP, 1, firstOwnPort-1), span(corev1.ProtocolTCP, lastOwnPort+1, 65535),
 				span(corev1.ProtocolUDP, 1, 65535), tcp(ports.Probe)), peers),
@@ -121,9 +120,9 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	}
 	spec.Ingress = append(spec.Ingress, administration(c), metrics(c))
 	if db.Mesh == v1alpha1.MeshSidecar {
-		// What proxies have carried is a witness of what nodes say that they have sent, for the operator and for dashboards.
+		// The operator and dashboards compare the proxies' traffic counters with the nodes' own counts.
 		from := slices.Clone(c.MetricsFrom)
-		if len(from) > 0 { // an empty list already includes the operator
+		if len(from) > 0 { // an empty list already admits the operator
 			from = append(from, operator(c))
 		}
 		spec.Ingress = append(spec.Ingress, ingress(tcp(mesh.StatsPort), from...))
@@ -134,6 +133,7 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	p := policy(db, "workers", db.Workers)
 	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{administration(c), metrics(c)}
+	// Without an egress policy, connections from workers remain as the administrator's policies leave them.
 	if db.Elsewhere && len(c.ExternalCIDRs) == 0 {
 		return p
 	}
@@ -150,7 +150,7 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	case len(db.Programs) > 0:
 		database[0] = egress(tcp(db.Programs...), pods(db.Nodes))
 	}
-	// Workers hand in their reports at the API server.
+	// Workers submit their reports to the API server.
 	var apiServer []networkingv1.NetworkPolicyPeer
 	for _, cidr := range c.APIServerCIDRs {
 		apiServer = append(apiServer, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
@@ -160,7 +160,7 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// meshed returns the rules that a pod's proxy needs so that the pod reaches others.
+// meshed returns the egress rules that a pod's proxy needs for the pod to reach others.
 func meshed(db *Database, others networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgressRule {
 	switch db.Mesh {
 	case v1alpha1.MeshSidecar:
@@ -186,7 +186,7 @@ func administration(c *Cluster) networkingv1.NetworkPolicyIngressRule {
 	return ingress(tcp(ports.Admin, ports.WANAdmin), operator(c))
 }
 
-// operator are the operator's pods.
+// operator returns the peer that matches the operator's pods.
 func operator(c *Cluster) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.OperatorNamespace}},
@@ -194,18 +194,18 @@ func operator(c *Cluster) networkingv1.NetworkPolicyPeer {
 	}
 }
 
-// metrics are on ports that change nothing.
+// metrics returns the rule for access to the read-only ports.
 func metrics(c *Cluster) networkingv1.NetworkPolicyIngressRule {
 	return ingress(tcp(ports.Metrics, ports.WANStatus), c.MetricsFrom...)
 }
 
-// dns is any server on the port of name servers: they bear other labels in each cluster, and some have addresses of the
-// machine.
+// dns returns the rule for access to name servers. It allows any address, because the labels of name servers differ
+// between clusters, and some use addresses of the machine.
 func dns() networkingv1.NetworkPolicyEgressRule {
 	return egress(slices.Concat(span(corev1.ProtocolUDP, dnsPort, dnsPort), tcp(dnsPort)))
 }
 
-// pods are those with all of these labels in the policy's namespace.
+// pods returns the peer that matches pods with all of these labels in the policy's namespace.
 func pods(labels map[string]string) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: labels}}
 }
@@ -218,7 +218,7 @@ func egress(ports []networkingv1.NetworkPolicyPort, to ...networkingv1.NetworkPo
 	return networkingv1.NetworkPolicyEgressRule{Ports: ports, To: to}
 }
 
-// tcp are single ports by number: not every plugin knows the named ports of a destination.
+// tcp returns single TCP ports by number, because not every plugin supports named ports of destinations.
 func tcp(ports ...int32) (out []networkingv1.NetworkPolicyPort) {
 	for _, port := range ports {
 		out = append(out, span(corev1.ProtocolTCP, port, port)...)
@@ -226,7 +226,7 @@ func tcp(ports ...int32) (out []networkingv1.NetworkPolicyPort) {
 	return out
 }
 
-// span are the ports from first to last.
+// span returns the ports from first to last, inclusive.
 func span(protocol corev1.Protocol, first, last int32) []networkingv1.NetworkPolicyPort {
 	p := networkingv1.NetworkPolicyPort{Protocol: ptr.To(protocol), Port: ptr.To(intstr.FromInt32(first))}
 	if last > first {

@@ -17,14 +17,14 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// An endpoint is one side of a connection: a pod or, without a namespace, an address outside the cluster.
+// endpoint is a side of a connection: a pod or, without a namespace, an address outside the cluster.
 type endpoint struct {
 	namespace string
 	labels    map[string]string
 	ip        string
 }
 
-// A port is the destination of a connection, for example 7000/TCP.
+// port is the destination port of a connection, for example 7000/TCP.
 type port struct {
 	number   int32
 	protocol corev1.Protocol
@@ -32,8 +32,8 @@ type port struct {
 
 func (p port) String() string { return fmt.Sprintf("%d/%s", p.number, p.protocol) }
 
-// connects evaluates policies as the API describes them (networking.k8s.io/v1): both sides must allow a connection. A
-// side that no policy of that direction selects is open. Otherwise a rule of a selecting policy must match.
+// connects evaluates policies as specified by the API (networking.k8s.io/v1). Both sides must allow a connection. A
+// side that no policy for its direction selects is open. Otherwise a rule of a selecting policy must match.
 func connects(policies []*networkingv1.NetworkPolicy, from, to endpoint, p port) bool {
 	leaves, enters := true, true
 	if own := selecting(policies, from, networkingv1.PolicyTypeEgress); len(own) > 0 {
@@ -70,7 +70,7 @@ func selects(s *metav1.LabelSelector, l map[string]string) bool {
 	return selector.Matches(labels.Set(l))
 }
 
-// portFits: a rule without ports is for all of them.
+// portFits reports whether a rule covers a port. A rule without ports covers all of them.
 func portFits(ports []networkingv1.NetworkPolicyPort, p port) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(r networkingv1.NetworkPolicyPort) bool {
 		last := r.Port.IntVal
@@ -81,8 +81,8 @@ func portFits(ports []networkingv1.NetworkPolicyPort, p port) bool {
 	})
 }
 
-// peerFits reports whether peers include e: a rule without peers matches every endpoint, and a peer without a namespace
-// selector matches the policy's own namespace.
+// peerFits reports whether peers include e. A rule without peers matches every endpoint, and a peer without a namespace
+// selector matches only pods of the policy's namespace.
 func peerFits(peers []networkingv1.NetworkPolicyPeer, e endpoint, namespace string) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		if p.IPBlock != nil {
@@ -115,7 +115,7 @@ func surroundings() *Cluster {
 	return &Cluster{OperatorNamespace: "geobench-system", Operator: operatorLabels, APIServerPorts: []int32{443, 6443}, APIServerCIDRs: []string{"10.96.0.1/32"}}
 }
 
-// everybody contains the endpoints of all tables: two databases of a namespace, a and b, and their surroundings.
+// everybody has the endpoints of all tables: two databases of a namespace, a and b, and their surroundings.
 var everybody = map[string]endpoint{
 	"operator":             {"geobench-system", operatorLabels, "10.0.0.1"},
 	"false operator":       {"lab", operatorLabels, "10.0.0.2"},
@@ -134,7 +134,7 @@ var everybody = map[string]endpoint{
 	"the Internet":         {"", nil, "192.0.2.1"},
 }
 
-// everyPort lists all that somebody may want to reach.
+// everyPort has all ports that the tables check.
 var everyPort = func() (out []port) {
 	for _, n := range []int32{22, 53, 443, 5432, 6443, 7000, 7001, 7002, 7003, 7004, 7005, 26257} {
 		out = append(out, port{n, corev1.ProtocolTCP}, port{n, corev1.ProtocolUDP})
@@ -142,7 +142,7 @@ var everyPort = func() (out []port) {
 	return out
 }()
 
-// reach lists the ports of to that from reaches; ports without a protocol are TCP.
+// reach returns the ports of to that from can reach; ports without a protocol are TCP.
 func reach(policies []*networkingv1.NetworkPolicy, from, to string) string {
 	var open []string
 	for _, p := range everyPort {
@@ -163,7 +163,7 @@ func TestReach(t *testing.T) {
 	const (
 		metrics  = "7001 7003"
 		operator = "7001 7003 7004 7005"
-		// Programs may use any port among each other, but may use Geobench's ports only to read metrics.
+		// Programs may use any port among each other, except that Geobench's ports allow only reading metrics.
 		peers = "22 22/UDP 53 53/UDP 443 443/UDP 5432 5432/UDP 6443 6443/UDP 7000 7000/UDP 7001 7001/UDP 7002 7002/UDP 7003 7003/UDP 7004/UDP 7005/UDP 26257 26257/UDP"
 	)
 	type pair struct{ node, worker string }
@@ -184,7 +184,7 @@ func TestReach(t *testing.T) {
 		external []string
 		// inwards lists the ports of "node of a" and "worker on a" that each endpoint reaches.
 		inwards map[string]pair
-		// outwards says what these two reach of those around them.
+		// outwards lists the ports of other endpoints that these two reach.
 		outwards map[string]pair
 	}{
 		"native": {
@@ -271,7 +271,8 @@ func TestReach(t *testing.T) {
 				"pod of the namespace": {"all", dnsPorts},
 			},
 		},
-		"a database that runs elsewhere, of which the administrator has said nothing": { // open, unless another policy closes it
+		// open, unless another policy restricts it
+		"a database that runs elsewhere, of which the administrator has said nothing": {
 			database: elsewhere,
 			outwards: map[string]pair{"name server": {"all", "all"}, "the Internet": {"all", "all"}},
 		},
@@ -294,7 +295,7 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// The proxies of a mesh reach each other and their control plane; other proxies do not.
+// The proxies of a mesh reach each other and their control plane. Without that kind of mesh, these ports are closed.
 func TestReachInAMesh(t *testing.T) {
 	for m, want := range map[v1alpha1.Mesh]string{
 		"":                   "",
@@ -352,7 +353,7 @@ func TestReachInAMesh(t *testing.T) {
 	}
 }
 
-// Without policies every endpoint reaches every port: the restrictions in the tables result from the policies.
+// Without policies every endpoint reaches every port, so the restrictions in the tables result from the policies.
 func TestReachWithoutPolicies(t *testing.T) {
 	for from := range everybody {
 		if got := reach(nil, from, "node of a"); got != "all" {
@@ -378,8 +379,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A policy for a database that runs elsewhere opens only the networks that the administrator has named, and nothing
-// else that an administrator's policy has closed.
+// A policy for a database that runs elsewhere opens only networks that the administrator has named. Everything else
+// that an administrator's policy closes stays closed.
 func TestDefaultDenyStays(t *testing.T) {
 	deny := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deny", Namespace: "lab"},
 		Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}}}

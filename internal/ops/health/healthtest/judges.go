@@ -1,6 +1,6 @@
-// Package healthtest judges objects for tests as GitOps and CI tools do, with the tools' evaluators. Flux and Helm use
-// kstatus, Flux's health checks use CEL, and Argo CD uses Lua. Argo Workflows uses label selectors over JSON paths. The
-// steps of a tool around its evaluator are here in the tool's order.
+// Package healthtest judges objects in tests as GitOps and CI tools do, with the tools' evaluators. Flux and Helm use
+// kstatus, Flux's health checks use CEL, Argo CD uses Lua, and Argo Workflows uses label selectors over JSON paths. The
+// functions also reproduce the steps of each tool around its evaluator, in the tool's order.
 package healthtest
 
 import (
@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Verdict is a tool's verdict on an object, in the tool's words, and the message that the tool shows.
+// Verdict is a tool's verdict on an object, in the tool's terms, with the message that the tool shows.
 type Verdict struct{ Status, Message string }
 
-// KStatus judges as Flux's wait and Helm's waiter do: Current, InProgress, Failed or Terminating.
+// KStatus judges like Flux's wait and Helm's waiter. The status is Current, InProgress, Failed or Terminating.
 func KStatus(u *unstructured.Unstructured) (Verdict, error) {
 	r, err := status.Compute(u)
 	if err != nil {
@@ -29,7 +29,7 @@ func KStatus(u *unstructured.Unstructured) (Verdict, error) {
 	return Verdict{string(r.Status), r.Message}, nil
 }
 
-// ArgoCD judges as Argo CD does with a health.lua: an object in deletion is Progressing before any script runs.
+// ArgoCD judges like Argo CD with a health.lua. An object in deletion is Progressing before any script runs.
 func ArgoCD(script string, u *unstructured.Unstructured) (Verdict, error) {
 	if u.GetDeletionTimestamp() != nil {
 		return Verdict{"Progressing", "Pending deletion"}, nil
@@ -49,8 +49,8 @@ func ArgoCD(script string, u *unstructured.Unstructured) (Verdict, error) {
 	return v, nil
 }
 
-// Lua runs a script of Argo CD on an object, the global obj, and returns its answer converted as in JSON. It opens the
-// standard libraries that Argo CD opens for scripts of its ConfigMap: the basic functions, tables and packages.
+// Lua runs a script of Argo CD on an object, the global obj, and returns its result in the types of decoded JSON. It
+// opens the standard libraries that Argo CD opens for scripts in its ConfigMap: basic functions, tables and packages.
 func Lua(script string, u *unstructured.Unstructured) (any, error) {
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer l.Close()
@@ -92,7 +92,7 @@ func toLua(l *lua.LState, value any) lua.LValue {
 	return lua.LNil
 }
 
-// fromLua makes of a table a list when it has elements 1 to n, else a map; whole numbers are int64.
+// fromLua converts a table to a list if it has elements 1 to n, and otherwise to a map. Integers become int64.
 func fromLua(value lua.LValue) any {
 	switch v := value.(type) {
 	case lua.LBool:
@@ -119,7 +119,7 @@ func fromLua(value lua.LValue) any {
 	return nil
 }
 
-// Expressions are a health check of Flux; InProgress and Failed may be empty.
+// Expressions is a health check of Flux. InProgress and Failed may be empty.
 type Expressions struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -128,9 +128,8 @@ type Expressions struct {
 	Current    string `json:"current"`
 }
 
-// Flux judges as kustomize-controller does with healthCheckExprs. An object with another observed generation is
-// InProgress before any expression is evaluated. An expression that cannot be evaluated is an error, after which Flux
-// continues to wait.
+// Flux judges like kustomize-controller with healthCheckExprs. An object with another observed generation is InProgress
+// before any expression is evaluated. An expression that cannot be evaluated is an error; Flux then keeps waiting.
 func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	if observed, ok, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); err != nil {
 		return Verdict{}, err
@@ -169,8 +168,8 @@ func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	return Verdict{Status: "InProgress"}, nil
 }
 
-// Workflow judges as a resource template of Argo Workflows does. It checks the failure condition first, and returns
-// Running while neither condition holds. Both conditions are label selectors with paths into the object as keys.
+// Workflow judges like a resource template of Argo Workflows. It checks the failure condition first, and returns
+// Running if neither condition holds. Both conditions are label selectors whose keys are paths into the object.
 func Workflow(success, failure string, u *unstructured.Unstructured) (Verdict, error) {
 	text, err := u.MarshalJSON()
 	if err != nil {
@@ -193,7 +192,7 @@ func Workflow(success, failure string, u *unstructured.Unstructured) (Verdict, e
 	return Verdict{Status: "Running"}, nil
 }
 
-// jsonLabels are an object's fields as labels.
+// jsonLabels presents an object's fields as labels.
 type jsonLabels struct{ text []byte }
 
 func (j jsonLabels) Has(path string) bool   { return gjson.GetBytes(j.text, path).Exists() }

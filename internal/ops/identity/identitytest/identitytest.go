@@ -1,4 +1,4 @@
-// Package identitytest makes credentials for tests.
+// Package identitytest creates credentials for tests.
 package identitytest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// Database returns the credentials of a database's pods, and the operator's credentials for them, all from a new
+// Database returns the credentials of a database's pods, and the operator's credentials for these pods, from a new
 // authority.
 func Database(t testing.TB) (identity.Folder, *tls.Config) {
 	t.Helper()
@@ -45,7 +45,7 @@ func Database(t testing.TB) (identity.Folder, *tls.Config) {
 	return identity.Folder(folder), a.Client(operator, identity.ServerName("uid"))
 }
 
-// Stranger has credentials from another authority, and accepts any server.
+// Stranger returns credentials from another authority that accept any server.
 func Stranger(t testing.TB) *tls.Config {
 	t.Helper()
 	_, c := Database(t)
@@ -53,7 +53,7 @@ func Stranger(t testing.TB) *tls.Config {
 	return c
 }
 
-// Serve answers with h as a pod with those credentials does, until the test ends. It returns where.
+// Serve serves h like a pod with those credentials, until the test ends. It returns the address.
 func Serve(t testing.TB, folder identity.Folder, h http.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
