@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestLowerBounds: a point that is only a lower bound has an open dot with an arrow, which the legend explains.
+// TestLowerBounds checks that a point that is only a lower bound has an open dot with an arrow, which the legend
+// explains.
 func TestLowerBounds(t *testing.T) {
 	lines := func(bound, open bool) string {
 		c := &Lines{Title: "t", Series: []Series{{Name: "p99", Points: []Point{{1, 3}, {2, 140}},

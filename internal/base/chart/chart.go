@@ -13,10 +13,10 @@ import (
 // on a phone.
 const Width = 420.0
 
-// axis maps values to places.
+// axis maps values to positions.
 type axis struct {
 	lo, hi   float64
-	from, to float64 // places of lo and hi
+	from, to float64 // positions of lo and hi
 	log      bool
 }
 
@@ -31,12 +31,13 @@ func (a *axis) at(v float64) float64 {
 	return a.from + (v-lo)/(hi-lo)*(a.to-a.from)
 }
 
-// linear is an axis from 0 to a round number at or above top.
+// linear returns an axis from 0 to a round number at or above top, and the values of its ticks.
 func linear(top float64, ticks int) (*axis, []float64) {
 	if top <= 0 {
 		top = 1
 	}
 	step := niceStep(top / float64(ticks))
+	// The factor 1 - 1e-9 keeps a rounding error from adding a step; the same holds for the similar factors below.
 	a := &axis{hi: step * math.Ceil(top/step*(1-1e-9))}
 	var at []float64
 	for i := 0; float64(i)*step <= a.hi*(1+1e-9); i++ {
@@ -45,7 +46,7 @@ func linear(top float64, ticks int) (*axis, []float64) {
 	return a, at
 }
 
-// niceStep is the least of 1, 2, 5 x 10^n that is at least v.
+// niceStep returns the smallest number of the form 1, 2 or 5 x 10^n that is at least v.
 func niceStep(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, m := range []float64{1, 2, 5, 10} {
@@ -56,7 +57,7 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// logarithmic returns an axis with bounds of the form 1, 2 or 5 x 10^n.
+// logarithmic returns an axis with bounds of the form 1, 2 or 5 x 10^n, and the values of its ticks.
 func logarithmic(bottom, top float64) (*axis, []float64) {
 	a := &axis{log: true, lo: bottom, hi: top}
 	nice := func(v float64, up bool) float64 {
@@ -95,8 +96,8 @@ func logarithmic(bottom, top float64) (*axis, []float64) {
 	return a, at
 }
 
-// around returns an axis between two round numbers: the lower is at or below bottom, which is at most 0, and the upper
-// is at or above top.
+// around returns an axis between two round numbers, and the values of its ticks. The lower number is at or below
+// bottom, which is at most 0, and the upper is at or above top.
 func around(bottom, top float64) (*axis, []float64) {
 	a, _ := linear(max(top, -bottom), 4)
 	step := niceStep(a.hi / 4)
@@ -111,7 +112,7 @@ func around(bottom, top float64) (*axis, []float64) {
 	return a, at
 }
 
-// Short writes a number for an axis: 1500 as 1.5k.
+// Short formats a number for an axis: 1500 as 1.5k.
 func Short(v float64) string {
 	for _, u := range []struct {
 		of   float64
@@ -124,30 +125,31 @@ func Short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// Point of a series, in the units of the axes.
+// Point is a point of a series, in the units of the axes.
 type Point struct{ X, Y float64 }
 
 // Series is a line of a chart.
 type Series struct {
-	// Name in the legend. A series without a name is not in the legend, such as the further parts of a line with gaps.
+	// Name is the name in the legend. A series without a name is not in the legend, such as the later parts of a line
+	// with gaps.
 	Name   string
 	Points []Point
-	// Half is the half-width of each point's confidence interval; empty for none.
+	// Half holds the half-width of each point's confidence interval; empty for none.
 	Half []float64
-	// Marks makes a dot of each point.
+	// Marks draws a dot at each point.
 	Marks bool
-	// LowerBound marks the points with a value that is only a lower bound. They are drawn as an open dot with an arrow
-	// upwards. It is empty if there are none.
+	// LowerBound marks the points whose value is only a lower bound. They are drawn as an open dot with an arrow upwards.
+	// It is empty if there are none.
 	LowerBound []bool
-	// Open says that the values after the last point are unknown: an arrow points right from there.
+	// Open is set if the values after the last point are unknown. An arrow points right from that point.
 	Open bool
-	// Class chooses colour and dashes: see Class.
+	// Class selects colour and dashes: see Class.
 	Class int
 }
 
-// Class returns the style of line number nth (from 0) of a thing that has the given colour, of eight. Lines of the same
-// thing differ in their dashes, and so do lines of different colours with the same nth. Things beyond the eighth reuse
-// the colours with other dashes.
+// Class returns the style of line number nth (from 0) of a subject with the given colour, 0 to 7. Lines of the same
+// subject differ in their dashes, and so do lines of different colours with the same nth. Subjects beyond the eighth
+// reuse the colours with other dashes.
 func Class(colour, nth int) int {
 	n := len(seriesColours)
 	return colour%n + (nth+colour/n*len(dashes)/2)*n
@@ -161,39 +163,39 @@ func bounded(l Series) bool { return slices.Contains(l.LowerBound, true) }
 
 func (l *Series) dash() int { return (l.Class + l.Class/len(seriesColours)) % len(dashes) }
 
-// class is a style of a series: s a line, f a fill and so on.
+// class returns a style class of a series, such as s0 for a line or f0 for a fill.
 func class(kind string, number int) string {
 	return fmt.Sprintf("%s%d", kind, number%len(seriesColours))
 }
 
-// Band is a time at which something was wrong, in the unit of the x axis.
+// Band is an interval in which something was wrong, in the unit of the x axis.
 type Band struct {
 	From, To float64
 	Name     string
 }
 
-// Cell is a part of a chart that is as dark as its Share, from 0 to 1, of the most.
+// Cell is a rectangle whose shade is given by Share, from 0 to 1 (darkest).
 type Cell struct{ Left, Right, Bottom, Top, Share float64 }
 
 // Lines is a chart of lines, and of cells below them.
 type Lines struct {
-	// About describes the chart in words for blind readers. Heading draws the title, for a picture that stands alone.
+	// About describes the chart for blind readers. Heading draws the title, for a stand-alone picture.
 	Title, About   string
 	Heading        bool
 	XLabel, YLabel string
 	Series         []Series
 	Cells          []Cell
 	Bands          []Band
-	// Divides are places on the x axis where something new begins.
+	// Divides lists the x values at which something new begins.
 	Divides    []float64
 	LogX, LogY bool
-	// XTicks are words for places on the x axis; nil for numbers.
+	// XTicks maps x values to their labels; nil for numbers.
 	XTicks map[float64]string
 	// YTick formats a number next to the y axis; nil means Short.
 	YTick func(float64) string
 	// Top is the upper end of the y axis; 0 derives it from the values.
 	Top float64
-	// XTop is the end of the x axis; 0 derives it from the values.
+	// XTop is the minimum end of the x axis; 0 derives it from the values.
 	XTop float64
 	// Width is the width of the drawing and Height the height of the area between its axes, in CSS pixels. 0 means the
 	// size used in reports.
@@ -207,7 +209,7 @@ func newDrawing(width float64, title, about string) *Drawing {
 // swatch is the length of a line in the legend, long enough to distinguish its dashes.
 const swatch = 34.0
 
-// The names of arrows in legends.
+// Names of arrows in legends.
 const (
 	boundName = "lower bound: the value is larger"
 	openName  = "not known beyond"
@@ -216,10 +218,10 @@ const (
 // arrowRoom is the factor by which an axis exceeds a lower bound, so that the arrow fits.
 const arrowRoom = 1.1
 
-// arrowLength is the length of an arrow from the point of a lower bound.
+// arrowLength is the length of the arrow of a lower bound, in CSS pixels.
 const arrowLength = 15.0
 
-// arrow draws an open dot at a place, and an arrow from there that leads upwards or to the right.
+// arrow draws an open dot at a position, and an arrow from there upwards or to the right.
 func (s *Drawing) arrow(number int, at place, right bool) {
 	along := func(forward, aside float64) place {
 		if right {
@@ -233,7 +235,7 @@ func (s *Drawing) arrow(number int, at place, right bool) {
 	s.line(style, along(arrowLength-5, -4), along(arrowLength, 0), along(arrowLength-5, 4))
 }
 
-// arrows are the entries of a legend for the arrows of a chart.
+// arrows returns the legend entries for the arrows of a chart.
 func arrows(bound, open bool) (entries []Series) {
 	if bound {
 		entries = append(entries, Series{Name: boundName, Class: Grey, LowerBound: []bool{true}})
@@ -244,7 +246,7 @@ func arrows(bound, open bool) (entries []Series) {
 	return entries
 }
 
-// legend lists the names of series in rows from y on, then its arrows, and returns the y below them.
+// legend draws the names of series in rows from y on, followed by the arrows. It returns the y below them.
 func (s *Drawing) legend(y float64, all, arrows []Series, line bool) float64 {
 	all = slices.DeleteFunc(slices.Clone(all), func(l Series) bool { return l.Name == "" })
 	series := len(all)
@@ -286,7 +288,7 @@ func clip(s string, n int) string {
 }
 
 // Scale makes an axis logarithmic if the largest value is a large multiple of the smallest: 100 times for the x axis,
-// 30 times for the y axis. Small values would be indistinguishable otherwise. All values of the axis must be above 0.
+// 30 times for the y axis. Otherwise small values would be indistinguishable. All values of the axis must be positive.
 func (c *Lines) Scale() {
 	var x, y []float64
 	for _, l := range c.Series {
@@ -306,15 +308,16 @@ func (c *Lines) Scale() {
 	}
 }
 
-// Within returns a drawing of this height. The drawing is higher if the parts around the axes need more room.
+// Within returns a drawing of this height, or higher if the parts around the axes need more room.
 func (c *Lines) Within(height float64) *Drawing {
 	const least = 40
 	c.Height = least
+	// The parts around the axes have a fixed height, so one trial drawing gives the height of the area.
 	c.Height += max(height-c.Draw().height, 0)
 	return c.Draw()
 }
 
-// Draw makes the drawing.
+// Draw returns the drawing.
 func (c *Lines) Draw() *Drawing {
 	s := newDrawing(cmp.Or(c.Width, Width), c.Title, c.About)
 	top := 18.0
@@ -339,6 +342,7 @@ func (c *Lines) Draw() *Drawing {
 				h = l.Half[i]
 			}
 			loX, hiX = min(loX, p.X), max(hiX, p.X)
+			// A logarithmic axis cannot show 0 or less.
 			if p.Y-h > 0 {
 				loY = min(loY, p.Y-h)
 			}
@@ -382,6 +386,7 @@ func (c *Lines) Draw() *Drawing {
 	case c.LogX:
 		x, xAt = logarithmic(max(loX, 1e-9), hiX)
 	default:
+		// Starting at 0 shows proportions, unless it would waste most of the width.
 		if x.lo > 0 && x.lo < x.hi/3 {
 			x.lo = 0
 		}
@@ -392,7 +397,7 @@ func (c *Lines) Draw() *Drawing {
 	}
 	x.from, x.to = left, s.width-right
 	if c.XTicks != nil || slices.ContainsFunc(c.Series, func(l Series) bool { return l.Marks }) {
-		x.from, x.to = left+14, s.width-right-14 // labels and marks have room
+		x.from, x.to = left+14, s.width-right-14 // room for labels and marks
 	}
 	for _, v := range yAt {
 		s.line("grid", place{left, y.at(v)}, place{s.width - right, y.at(v)})
@@ -410,6 +415,7 @@ func (c *Lines) Draw() *Drawing {
 		}
 		at := x.at(v)
 		s.line("axis", place{at, plotBottom}, place{at, plotBottom + 4})
+		// Skip a label that would overlap the previous one.
 		if w := textWidth(label) / 2; at-w > last+4 {
 			s.text("tick", "middle", min(at, s.width-w-2), plotBottom+18, label)
 			last = at + w
@@ -464,44 +470,44 @@ func (c *Lines) Draw() *Drawing {
 type Row struct {
 	Name  string
 	Class int
-	// Bar is a length with a value in words at its end.
+	// Bar is the length of a bar; Value is its value as text.
 	Bar   float64
 	Value string
-	// Stack holds the lengths of consecutive parts, starting from 0. The colour of a part is given by its index, like the
+	// Stack holds the lengths of consecutive parts, starting at 0. The colour of a part is given by its index, like the
 	// series of a legend with classes counted from 0.
 	Stack []float64
-	// Box is five numbers in ascending order: whisker, quartile, median, quartile, whisker. Nil for none.
+	// Box holds five numbers in ascending order: whisker, quartile, median, quartile, whisker. Nil for none.
 	Box []float64
 	// Dots are single values.
 	Dots []float64
-	// Mark is a value that is aimed at; nil for none.
+	// Mark is a target value; nil for none.
 	Mark *float64
 	// Thin is a lighter second range: its median and its end.
 	Thin []float64
-	// Spans are times in which the row's state lasts, each from and to.
+	// Spans holds the intervals, from and to, in which the row's state lasts.
 	Spans [][2]float64
-	// LowerBound says that the largest value of the bar or box is only a lower bound: an arrow points right from there.
+	// LowerBound is set if the largest value of the bar or box is only a lower bound. An arrow points right from there.
 	LowerBound bool
-	// Head starts a group: it has a name and nothing else.
+	// Head is set if the row starts a group. It then has only a name.
 	Head bool
 }
 
 // Rows is a chart of horizontal rows.
 type Rows struct {
-	// About describes the chart in words for blind readers.
+	// About describes the chart for blind readers.
 	Title, About, XLabel string
 	Rows                 []Row
 	Log                  bool
-	// Signed values may be negative: the axis reaches to both sides of 0.
+	// Signed is set if values may be negative: the axis then extends to both sides of 0.
 	Signed bool
 	Legend []Series
-	// Heading draws the title, for a picture that stands alone.
+	// Heading draws the title, for a stand-alone picture.
 	Heading bool
-	// Width of the drawing in CSS pixels; 0 means the width used in reports.
+	// Width is the width of the drawing in CSS pixels; 0 means the width used in reports.
 	Width float64
 }
 
-// values of a row that the axis must hold.
+// values returns the values of the row that the axis must include.
 func (r *Row) values() []float64 {
 	v := slices.Concat(r.Box, r.Dots, r.Thin)
 	for _, span := range r.Spans {
@@ -521,7 +527,7 @@ func (r *Row) values() []float64 {
 	return v
 }
 
-// Draw returns the drawing. A name stands above its row, so that long names fit on a phone.
+// Draw returns the drawing. A name is above its row, so that long names fit on a phone.
 func (c *Rows) Draw() *Drawing {
 	s := newDrawing(cmp.Or(c.Width, Width), c.Title, c.About)
 	top := 18.0

@@ -32,7 +32,8 @@ func TestAxisAroundZero(t *testing.T) {
 	}
 }
 
-// TestContrast holds texts to 4.5:1 and everything else that means something to 3:1 (WCAG 2.2, 1.4.3 and 1.4.11).
+// TestContrast requires a contrast of 4.5:1 for text and 3:1 for all other meaningful elements (WCAG 2.2, 1.4.3 and
+// 1.4.11).
 func TestContrast(t *testing.T) {
 	for name, s := range styles {
 		least := 3.0
@@ -40,7 +41,7 @@ func TestContrast(t *testing.T) {
 			least = 4.5
 		}
 		if name == "grid" || s.opacity > 0 {
-			continue // decoration: values are at the ticks, bands and boxes have edges
+			continue // decoration: values are at the ticks, and bands and boxes have edges
 		}
 		for ground, colour := range map[string]string{"#ffffff": s.light, "#14181f": s.dark} {
 			if c := charttest.Contrast(t, ground, colour); c < least {
@@ -50,7 +51,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// busy is a chart with everything that a chart of lines can have.
+// busy returns a chart with every element of a chart of lines.
 func busy() *Lines {
 	c := &Lines{
 		Title: "busy: throughput", About: "Lines.", Heading: true, XLabel: "clients", YLabel: "transactions/s", Width: 600, Height: 280,
@@ -154,13 +155,13 @@ func TestStrokesOfDashes(t *testing.T) {
 			covered += math.Hypot(part[i].x-part[i-1].x, part[i].y-part[i-1].y)
 		}
 	}
-	// Of 15: strokes at 0 to 4, 6 to 10 and 12 to 15.
+	// of 15: strokes at 0 to 4, 6 to 10 and 12 to 15
 	if len(parts) != 3 || math.Abs(covered-11) > 1e-9 {
 		t.Errorf("%d strokes of %v in all, want 3 of 11: %v", len(parts), covered, parts)
 	}
 }
 
-// TestClassesDiffer checks that sixteen things are distinguishable by colour and dashes.
+// TestClassesDiffer checks that sixteen subjects are distinguishable by colour and dashes.
 func TestClassesDiffer(t *testing.T) {
 	seen := map[[2]int]int{}
 	for thing := range 2 * len(seriesColours) {

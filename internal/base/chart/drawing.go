@@ -1,6 +1,6 @@
-// Package chart draws all charts of Geobench, for reports, experiments and dashboards. A chart becomes a Drawing. A
-// Drawing becomes an SVG, which follows the page between light and dark mode, or a PNG. The same chart always produces
-// the same bytes.
+// Package chart draws all charts of Geobench, for reports, experiments and dashboards. A chart is converted to a
+// Drawing. A Drawing is written as an SVG, which follows the page's light or dark mode, or as a PNG. The same chart
+// always gives the same bytes.
 package chart
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Drawing is the list of shapes and texts of a chart, which is then written as SVG or PNG. Lengths are in CSS pixels; y
+// Drawing is the list of shapes and texts of a chart, which can be written as SVG or PNG. Lengths are in CSS pixels; y
 // grows downwards.
 type Drawing struct {
 	// Title is the name of the drawing for blind readers.
@@ -26,14 +26,14 @@ type Drawing struct {
 
 type place struct{ x, y float64 }
 
-// item is a stroke, area or text, styled by its class.
+// item is a stroke, an area or a text, with the style of its class.
 type item struct {
 	class  string
-	dash   int     // which of dashes a line has
+	dash   int     // index in dashes
 	points []place // a line; closed and filled for an area
 	text   string  // at points[0]
 	anchor string  // start, middle or end
-	turned bool    // a text that reads upwards
+	turned bool    // the text reads upwards
 	radius float64 // a circle around points[0]
 }
 
@@ -57,15 +57,15 @@ func (s *Drawing) text(class, anchor string, x, y float64, text string) {
 	s.items = append(s.items, item{class: class, points: []place{{x, y}}, text: text, anchor: anchor})
 }
 
-// style is the appearance of a class, including its colour on a light and on a dark background.
+// style is the appearance of a class, with its colours on a light and on a dark background.
 type style struct {
 	light, dark string
-	// width of a stroke; 0 fills.
+	// width is the width of a stroke; 0 means a fill.
 	width float64
 	dash  []float64
-	// opacity of a fill; 0 is 1.
+	// opacity is the opacity of a fill; 0 means 1.
 	opacity float64
-	// size of a text; 0 is no text.
+	// size is the size of a text; 0 means that it is not a text.
 	size float64
 	bold bool
 }
@@ -80,7 +80,7 @@ var seriesColours = []struct{ light, dark string }{
 // Grey is the colour, for Class, of the baseline that other series are compared with.
 const Grey = 6
 
-// dashes are lengths of strokes and gaps.
+// dashes holds the lengths of alternating strokes and gaps.
 var dashes = [][]float64{nil, {6, 3}, {2, 3}, {8, 3, 2, 3}, {12, 3}, {4, 2}, {1, 2}, {10, 2, 2, 2, 2, 2}}
 
 // shades is the number of shades of cells.
@@ -92,7 +92,7 @@ const (
 	fontSize              = 13.0
 )
 
-// styles of all classes.
+// styles holds the styles of all classes.
 var styles = func() map[string]style {
 	m := map[string]style{
 		"grid":    {light: "#dfe4ea", dark: "#343c48", width: 1},
@@ -123,7 +123,7 @@ var styles = func() map[string]style {
 // CSS returns the style sheet of all drawings of a page, for a light or a dark background.
 func CSS(dark bool) string { return css(dark, func(string) bool { return true }) }
 
-// css writes the classes that are used, in the order of their names.
+// css returns the styles of the classes for which used returns true, sorted by name.
 func css(dark bool, used func(class string) bool) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(styles)) {
@@ -163,14 +163,13 @@ const fontFamily = "system-ui,-apple-system,'Segoe UI',Roboto,'Liberation Sans',
 
 func spaced(lengths []float64) string { return strings.Trim(fmt.Sprint(lengths), "[]") }
 
-// SVG is the drawing for a page, which has CSS. The id is for no other element of the page.
+// SVG returns the drawing for a page that includes CSS. id must be unique on the page.
 func (s *Drawing) SVG(id string) string { return s.svg(id, false) }
 
-// File returns the drawing as a separate SVG file. No other element of a page that includes the file may have the same
-// id.
+// File returns the drawing as a separate SVG file. id must be unique on a page that includes the file.
 func (s *Drawing) File(id string) string { return s.svg(id, true) }
 
-// svg adds the styles and a ground to a drawing that is alone.
+// svg returns the SVG; if alone is set, it includes styles and a background.
 func (s *Drawing) svg(id string, alone bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" aria-labelledby="%s-t %s-d"`, num(s.width), num(s.height), id, id)
@@ -225,16 +224,16 @@ func (i *item) svg(b *strings.Builder) {
 	}
 }
 
-// num formats a length with at most a single decimal.
+// num formats a length with at most one decimal.
 func num(v float64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
 }
 
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(s)) // writing to a Builder does not fail
 	return b.String()
 }
 
-// textWidth estimates the width of a text of fontSize.
+// textWidth returns the estimated width of a text of size fontSize, in CSS pixels.
 func textWidth(s string) float64 { return 0.56 * fontSize * float64(len([]rune(s))) }

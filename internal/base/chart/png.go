@@ -18,10 +18,10 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// pngScale is the number of PNG dots per CSS pixel, for print and for high-resolution screens.
+// pngScale is the number of PNG pixels per CSS pixel, for print and for high-resolution screens.
 const pngScale = 2
 
-// PNG draws on white ground.
+// PNG returns the drawing as a PNG on a white background.
 func (s *Drawing) PNG() ([]byte, error) {
 	canvas := image.NewRGBA(image.Rect(0, 0, int(math.Round(s.width*pngScale)), int(math.Round(s.height*pngScale))))
 	draw.Draw(canvas, canvas.Bounds(), image.White, image.Point{}, draw.Src)
@@ -80,18 +80,19 @@ func inkOf(st *style) (color.Color, error) {
 
 func (p place) plus(x, y float64) place { return place{p.x + x, p.y + y} }
 
-// outline is the area that an item covers: polygons that all run the same way, so that none takes away from another, or
-// the glyphs of a text.
+// outline is the area that an item covers: the glyphs of a text, or polygons with the same orientation, so that
+// overlapping polygons do not cancel each other.
 type outline struct{ polygons [][]place }
 
 func (o *outline) add(points ...place) { o.polygons = append(o.polygons, points) }
 
-// stroke covers a line of this width with round ends and corners.
+// stroke adds the area of a line of this width, with round corners.
 func (o *outline) stroke(points []place, width float64) {
 	for i, p := range points {
 		if i > 0 {
 			q := points[i-1]
 			length := math.Hypot(p.x-q.x, p.y-q.y)
+			// A segment without length has no direction.
 			if length == 0 {
 				continue
 			}
@@ -104,7 +105,7 @@ func (o *outline) stroke(points []place, width float64) {
 	}
 }
 
-// circle returns a polygon that looks like a circle. Its points run in the same direction as the polygons of stroke.
+// circle returns a polygon that approximates a circle, with the same orientation as the polygons of stroke.
 func circle(center place, radius float64) []place {
 	const corners = 32
 	var out []place
@@ -115,7 +116,7 @@ func circle(center place, radius float64) []place {
 	return out
 }
 
-// dashed cuts a line into its strokes. Without lengths, the line is a single stroke.
+// dashed splits a line into its strokes. Without lengths, the line is a single stroke.
 func dashed(points []place, lengths []float64) [][]place {
 	if len(lengths) == 0 {
 		return [][]place{points}
@@ -159,7 +160,7 @@ var fonts = sync.OnceValues(func() (out [2]*sfnt.Font, err error) {
 	return out, nil
 })
 
-// text covers the glyphs of a text.
+// text adds the glyphs of a text.
 func (o *outline) text(it *item, st *style) error {
 	all, err := fonts()
 	if err != nil {
@@ -169,7 +170,7 @@ func (o *outline) text(it *item, st *style) error {
 	if st.bold {
 		face = all[1]
 	}
-	// Glyphs are scaled here: in the font's own units they are exact.
+	// Glyphs are loaded in the font's own units, which are exact, and scaled here.
 	var b sfnt.Buffer
 	units := fixed.I(int(face.UnitsPerEm()))
 	scale := st.size / float64(face.UnitsPerEm())
@@ -212,7 +213,7 @@ func (o *outline) text(it *item, st *style) error {
 
 func number(v fixed.Int26_6) float64 { return float64(v) / 64 }
 
-// contours are the polygons of a glyph, its curves in pieces that the eye takes for them.
+// contours returns the polygons of a glyph. Curves are approximated by line segments.
 func contours(segments sfnt.Segments) (out [][]place) {
 	const pieces = 8
 	at := func(p fixed.Point26_6) place { return place{number(p.X), number(p.Y)} }
@@ -247,7 +248,7 @@ func contours(segments sfnt.Segments) (out [][]place) {
 	return out
 }
 
-// fill puts ink on the area.
+// fill fills the area with a colour.
 func (o *outline) fill(canvas draw.Image, ink color.Color) {
 	lowX, lowY, highX, highY := math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)
 	for _, polygon := range o.polygons {

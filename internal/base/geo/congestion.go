@@ -12,28 +12,28 @@ import (
 type Congestion string
 
 const (
-	// CongestionOpen is a window that is always open: loss costs time, and never rate.
+	// CongestionOpen: the window is always open, so loss costs time but does not reduce the rate.
 	CongestionOpen Congestion = ""
-	// CongestionReno halves the window for a loss, and adds a segment for each round trip (RFC 5681).
+	// CongestionReno halves the window after a loss, and adds a segment per round trip (RFC 5681).
 	CongestionReno Congestion = "Reno"
-	// CongestionCubic is the default of Linux: RFC 9438.
+	// CongestionCubic is the default of Linux (RFC 9438).
 	CongestionCubic Congestion = "Cubic"
 )
 
 const (
 	// initialWindow is the window of a new connection, in segments (RFC 6928).
 	initialWindow = 10
-	// leastWindow is the smallest window, in segments, after loss recovery.
+	// leastWindow is the minimum window after loss recovery, in segments.
 	leastWindow = 2
-	// MaxWindowBytes bounds a window: what Linux advertises of the 6 MiB that it has for received data by default.
+	// MaxWindowBytes bounds a window: the part that Linux advertises of its default receive buffer of 6 MiB.
 	MaxWindowBytes = 3 << 20
-	// probeSlack is what Linux adds to two round trips before it probes for a lost tail of several segments.
+	// probeSlack is the time that Linux adds to two round trips before it probes for a lost tail of several segments.
 	probeSlack = 2 * time.Millisecond
-	// tick is a jiffy of a Linux kernel with a 250 Hz clock, as built by the distributions.
+	// tick is a jiffy of a Linux kernel with a 250 Hz clock, as in the distributions.
 	tick = 4 * time.Millisecond
 
-	// The constants of RFC 9438, section 5. The window grows by cubicC segments per second cubed, and a loss leaves a
-	// share of cubicBeta of it. At cubicAlpha segments per round trip, growth is as fast as with Reno.
+	// Constants of RFC 9438, section 5. The window grows by cubicC segments per second cubed, and a loss leaves the share
+	// cubicBeta of it. At cubicAlpha segments per round trip, growth is as fast as with Reno.
 	cubicC     = 0.4
 	cubicBeta  = 0.7
 	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
@@ -43,35 +43,35 @@ const (
 // timeouts that double. It detects losses from the acknowledgement times of segments that were sent later (RACK, RFC
 // 8985).
 //
-// The model works ahead: the fate of a segment is computed when it is sent. It assumes that later segments follow at
-// the same rate as earlier segments. Frames that wait for the window get the time at which it opens.
+// The model computes the fate of a segment when it is sent. It assumes that later segments follow at the same rate as
+// earlier segments. A frame that waits for the window enters the link when the window opens.
 type window struct {
 	congestion Congestion
-	size       float64 // segments
-	threshold  float64 // of slow start
-	flight     int     // segments that are sent and not acknowledged
+	size       float64 // in segments
+	threshold  float64 // threshold of slow start, in segments
+	flight     int     // number of segments sent and not acknowledged
 	events     events
 	sent       time.Duration // when the last segment entered the link
-	gap        time.Duration // time from the previous, different entry time to sent; -1 if there is none
+	gap        time.Duration // time between the last two different entry times; -1 if there is none
 	blocked    time.Duration // when a segment last waited for the window
-	most       [2]int        // segments in flight, at most: in the last and in the current round trip
-	round      time.Duration // when the current round trip began
+	most       [2]int        // maximum number of segments in flight in the last and in the current round trip
+	round      time.Duration // start of the current round trip
 	reduced    time.Duration // when the window was last reduced
-	recovered  time.Duration // when the segments lost at that time are acknowledged
+	recovered  time.Duration // time when the segments lost at that time are acknowledged
 
-	// CUBIC: the curve begins at epoch, -1 if it has not, and is flat at k seconds after it, where it has origin segments.
+	// CUBIC: the curve starts at epoch (-1 if it has not started), and is flat k seconds later, at origin segments.
 	epoch  time.Duration
 	k      float64
 	origin float64
 	last   float64 // window at the last loss
-	reno   float64 // window that Reno would have
-	// step is the growth per acknowledged segment, computed at the last CUBIC update, when the window had lookedSize
-	// segments.
+	reno   float64 // the window that Reno would have
+	// step is the growth per acknowledged segment, as of the last CUBIC update, which was at looked, when the window had
+	// lookedSize segments.
 	step       float64
 	looked     time.Duration
 	lookedSize int
 
-	// tail is the last segment as long as it waits for the window: frames that are sent meanwhile fill it.
+	// tail is the last segment while it waits for the window. Frames that are sent in the meantime fill it.
 	tail struct {
 		room   int
 		leaves time.Duration
@@ -88,7 +88,7 @@ func newWindow(c Congestion) *window {
 	return &window{congestion: c, size: initialWindow, threshold: math.Inf(1), sent: -1, gap: -1, blocked: math.MinInt64 / 2, reduced: -1, recovered: -1, epoch: -1}
 }
 
-// event is an acknowledgement of a segment, or the detection of the loss of a segment that was sent at left.
+// event is the acknowledgement of a segment, or the detection of the loss of a segment that entered the link at left.
 type event struct {
 	at, left time.Duration
 	kind     eventKind
@@ -98,11 +98,11 @@ type eventKind uint8
 
 const (
 	acknowledged eventKind = iota
-	lost                   // and repaired while others are under way
+	lost                   // and repaired while other segments are in flight
 	timedOut
 )
 
-// events are a heap: a repaired segment is acknowledged after segments that were sent later.
+// events is a heap by time, because a repaired segment is acknowledged after segments that were sent later.
 type events []event
 
 func (e events) Len() int           { return len(e) }
@@ -116,10 +116,11 @@ func (e *events) Pop() any {
 	return x
 }
 
-// send sends a frame. It returns when the frame arrives, and when its last segment leaves the link.
+// send sends a frame. It returns the time when the frame arrives, and the time when its last segment enters the link.
 func (w *window) send(p *Path, now time.Duration, size int, rng *rand.Rand) (arrival, left time.Duration) {
 	w.forget(now)
 	for size = max(size, 1); size > 0; {
+		// The last segment still waits for the window, so the frame shares it.
 		if now < w.tail.leaves && w.tail.room > 0 {
 			n := min(size, w.tail.room)
 			w.tail.room -= n
@@ -139,19 +140,22 @@ func (w *window) send(p *Path, now time.Duration, size int, rng *rand.Rand) (arr
 			heap.Push(&w.events, event{at: at + p.back, kind: acknowledged})
 		}
 		w.tail.room, w.tail.leaves = SegmentBytes-n, enters
+		// TCP delivers in order, so a frame never arrives before an earlier frame.
 		arrival = max(arrival, at, p.arrival)
 		p.arrival = arrival
 	}
 	return arrival, w.sent
 }
 
-// enter returns when the next segment enters the link: once the window is open.
+// enter returns the time when the next segment enters the link, which requires an open window.
 func (w *window) enter(p *Path, now time.Duration) time.Duration {
 	t := max(now, w.sent)
 	w.until(p, t)
+	// After an idle period longer than a timeout, the window no longer describes the path.
 	if w.flight == 0 && w.sent >= 0 && t-w.sent > p.rto {
 		w.restart(t-w.sent, p.rto)
 	}
+	// The next event may be an acknowledgement, which reduces the segments in flight.
 	for w.flight >= int(w.size) {
 		t = max(t, w.events[0].at)
 		w.until(p, t)
@@ -173,7 +177,7 @@ func (w *window) enter(p *Path, now time.Duration) time.Duration {
 	return t
 }
 
-// leave returns when a segment that enters the link leaves it.
+// leave returns the time when a segment that enters the link leaves it.
 func (w *window) leave(p *Path, enters time.Duration, size int) time.Duration {
 	if p.link.BandwidthMbps == 0 {
 		return enters
@@ -183,7 +187,7 @@ func (w *window) leave(p *Path, enters time.Duration, size int) time.Duration {
 	return w.free
 }
 
-// pass returns when a datagram of size bytes leaves the link, after all segments that entered it earlier.
+// pass returns the time when a datagram of size bytes leaves the link, after all segments that entered it earlier.
 func (w *window) pass(p *Path, now time.Duration, size int) time.Duration {
 	w.forget(now)
 	leaves := now
@@ -196,7 +200,7 @@ func (w *window) pass(p *Path, now time.Duration, size int) time.Duration {
 	return leaves + p.transmission(size, 1)
 }
 
-// forget drops segments that left the link by now, once they are most of the queue.
+// forget drops segments that have left the link, once they are most of the queue.
 func (w *window) forget(now time.Duration) {
 	n := sort.Search(len(w.queue), func(i int) bool { return w.queue[i].leaves > now })
 	if 2*n > len(w.queue) {
@@ -205,11 +209,11 @@ func (w *window) forget(now time.Duration) {
 }
 
 // repair returns the arrival time of a lost segment after its retransmission. The segment entered the link at enters
-// and would have taken trip; the following segments of its frame are sent after it.
+// and would have taken trip. following is the number of later segments of its frame.
 func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng *rand.Rand) time.Duration {
 	rtt := trip + p.back
 	// behind is the number of segments that follow within a round trip, and gap the time between them. The model assumes
-	// that the next segments are as dense as the previous segments.
+	// that the next segments are as dense as the previous ones.
 	behind, gap := min(following, int(w.size)-1), time.Duration(0)
 	if behind < dupAcks && w.most[0] > behind {
 		behind, gap = w.most[0], rtt/time.Duration(w.most[0])
@@ -232,7 +236,7 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 		if w.flight > 1 {
 			timer = min(2*rtt+probeSlack, p.rto)
 		}
-		// Alternatively, the next segment reveals the loss. It is assumed to follow at the same distance as between the
+		// Alternatively, the next segment reveals the loss. It is assumed to follow after the same gap as between the
 		// previous two segments.
 		if w.gap >= 0 && w.flight < int(w.size) && max(w.gap, reordering)+rtt < timer {
 			behind, gap = 1, max(w.gap, reordering)
@@ -254,8 +258,8 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 	return at + trip
 }
 
-// overtaking is the time for which later segments may overtake a segment before it is assumed lost. It is also the
-// minimum of a timer.
+// overtaking returns the time for which later segments may overtake a segment before the sender assumes a loss. It is
+// also the minimum of a timer.
 func overtaking(rtt time.Duration) time.Duration { return rtt/4 + probeSlack }
 
 // told reports whether the acknowledgement of a later segment reveals the loss of a retransmission.
@@ -268,7 +272,7 @@ func (w *window) told(p *Path, behind int, rng *rand.Rand) bool {
 	return false
 }
 
-// until lets happen what happens up to t.
+// until processes the events up to t.
 func (w *window) until(p *Path, t time.Duration) {
 	for len(w.events) > 0 && w.events[0].at <= t {
 		e := heap.Pop(&w.events).(event)
@@ -279,13 +283,15 @@ func (w *window) until(p *Path, t time.Duration) {
 		case e.kind == timedOut:
 			w.reduce(e.at, 0)
 			w.size = 1
+		// Segments sent before the last reduction were lost in the same congestion event, which reduces the window only
+		// once.
 		case e.left > w.reduced:
 			w.reduce(e.at, p.rtt)
 		}
 	}
 }
 
-// limited reports whether the window recently held the sender back. Otherwise the window does not grow.
+// limited reports whether the window recently limited the sender. Otherwise the window does not grow.
 func (w *window) limited(p *Path, at time.Duration) bool {
 	if at-w.blocked <= max(p.rtt, time.Millisecond) {
 		return true
@@ -308,9 +314,9 @@ func (w *window) grow(p *Path, at time.Duration) {
 	w.size = min(w.size, float64(MaxWindowBytes/SegmentBytes))
 }
 
-// cubic is what an acknowledged segment adds to the window. Linux looks at its curve once the window has grown by a
-// segment, or more than a tick after it last did; so where losses come faster than ticks, as on a short round trip, the
-// window stays where they have brought it.
+// cubic returns the growth of the window per acknowledged segment. Linux updates its curve only once the window has
+// grown by a segment, or more than a tick after the last update. So if losses are more frequent than ticks, as on a
+// short round trip, the window does not recover in between.
 func (w *window) cubic(p *Path, at time.Duration) float64 {
 	begins := w.epoch < 0
 	if begins {
@@ -327,12 +333,12 @@ func (w *window) cubic(p *Path, at time.Duration) float64 {
 	w.lookedSize, w.looked = int(w.size), at
 	since := (at - w.epoch + p.rtt).Seconds() - w.k
 	target := max(w.origin+cubicC*since*since*since, w.reno)
-	// At least a hundredth of a segment per round trip, at most half the window.
+	// at least a hundredth of a segment per round trip, at most half the window
 	w.step = min(max((target-w.size)/w.size, 0.01/w.size), 0.5)
 	return w.step
 }
 
-// keeps is the share of the window that a loss leaves.
+// keeps returns the share of the window that remains after a loss.
 func (w *window) keeps() float64 {
 	if w.congestion == CongestionReno {
 		return 0.5
@@ -345,7 +351,7 @@ func (w *window) silence(until time.Duration) {
 	heap.Push(&w.events, event{at: until, kind: timedOut})
 }
 
-// reduce takes a loss for a sign of congestion, which takes some time to repair.
+// reduce reduces the window after a loss, which is taken for congestion. repair is the time until the loss is repaired.
 func (w *window) reduce(at, repair time.Duration) {
 	last := w.size
 	if last < w.last {
@@ -358,7 +364,8 @@ func (w *window) reduce(at, repair time.Duration) {
 	w.reduced, w.recovered = at, at+repair
 }
 
-// restart halves the window for each timeout of an idle period: the state of the path is unknown after it (RFC 2861).
+// restart halves the window for each timeout of an idle period, after which the state of the path is unknown (RFC
+// 2861).
 func (w *window) restart(idle, rto time.Duration) {
 	w.threshold = max(w.threshold, 0.75*w.size)
 	for ; idle > rto && w.size > initialWindow; idle -= rto {

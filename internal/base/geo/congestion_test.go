@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// rate returns the throughput of a connection that always has data to send, in Mbit/s.
+// rate returns the throughput, in Mbit/s, of a connection that always has data to send.
 func rate(l Link, bytes int) float64 {
 	p, r := NewPath(l, l), rng(1)
 	const frame = 64 << 10
@@ -16,8 +16,8 @@ func rate(l Link, bytes int) float64 {
 	return float64(bytes) * 8 / p.arrival.Seconds() / 1e6
 }
 
-// TestRateUnderLoss: as published for Reno (Mathis et al. 1997: sqrt(3/2) / sqrt(loss) segments per round trip), and as
-// Linux 6.18 did with packets that a sidecar delayed and lost (BenchmarkTCPUnderLoss).
+// TestRateUnderLoss compares rates with the published rates of Reno (Mathis et al. 1997: sqrt(3/2) / sqrt(loss)
+// segments per round trip), and with Linux 6.18 when a sidecar delayed and lost packets (BenchmarkTCPUnderLoss).
 func TestRateUnderLoss(t *testing.T) {
 	const us = time.Microsecond
 	for _, tc := range []struct {
@@ -39,15 +39,15 @@ func TestRateUnderLoss(t *testing.T) {
 			t.Errorf("%s, %v, %d ppm: %.2f Mbit/s, the kernel %.2f", tc.congestion, tc.rtt, tc.ppm, got, tc.kernel)
 		}
 		mathis := math.Sqrt(1.5e6/float64(tc.ppm)) * SegmentBytes * 8 / tc.rtt.Seconds() / 1e6
-		// Published is of windows that losses halve, without timeouts: where there are few.
+		// The published formula ignores timeouts, so it applies if they are rare.
 		if tc.congestion == CongestionReno && tc.ppm <= 10_000 && math.Abs(got/mathis-1) > 0.2 {
 			t.Errorf("%v, %d ppm: %.2f Mbit/s, published %.2f", tc.rtt, tc.ppm, got, mathis)
 		}
 	}
 }
 
-// TestSlowStart: ten segments in the first round trip, twice as many in each that follows, and from the beginning again
-// after a long pause.
+// TestSlowStart checks that ten segments leave in the first round trip, twice as many in each following one, and ten
+// again after a long pause.
 func TestSlowStart(t *testing.T) {
 	l := Link{Delay: 50 * ms, Congestion: CongestionCubic}
 	p, r := NewPath(l, l), rng(1)
@@ -116,7 +116,7 @@ func TestLateSegments(t *testing.T) {
 	}
 }
 
-// TestSmallFramesShareSegments: what waits for the window leaves in full segments.
+// TestSmallFramesShareSegments checks that frames that wait for the window leave in full segments.
 func TestSmallFramesShareSegments(t *testing.T) {
 	l := Link{Delay: 50 * ms, Congestion: CongestionReno}
 	p, r := NewPath(l, l), rng(1)
@@ -145,7 +145,7 @@ func TestProbesPassTheWindow(t *testing.T) {
 	}
 }
 
-// TestCutClosesTheWindow: a connection that was silent starts slowly again.
+// TestCutClosesTheWindow checks that a connection starts slowly again after a silence.
 func TestCutClosesTheWindow(t *testing.T) {
 	l := Link{Delay: 50 * ms, Congestion: CongestionCubic}
 	p, r := NewPath(l, l), rng(1)

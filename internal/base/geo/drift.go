@@ -8,11 +8,11 @@ import (
 
 // Wander is jitter without reordering. Every max(10 ms, 5 standard deviations) it draws a deviation from the mean
 // delay, uniformly and with mean 0, and interpolates linearly in between. The deviation never falls faster than time
-// passes. The zero Wander stays at 0.
+// passes. The zero Wander has no deviation.
 type Wander struct {
 	amplitude float64 // in nanoseconds
 	interval  time.Duration
-	slot      int64 // which interval from and to belong to, -1: none yet
+	slot      int64 // number of the interval of from and to; -1 for none yet
 	from, to  float64
 }
 
@@ -24,19 +24,19 @@ const widest = 1.5 * math.Sqrt2
 // deviation returns the standard deviation over time, in nanoseconds.
 func (w *Wander) deviation() float64 { return w.amplitude / widest }
 
-// NewWander returns deviations from delay with the standard deviation jitter, which is cut to delay / 2.13: the sum is
-// never negative.
+// NewWander returns deviations from delay with the standard deviation jitter. The standard deviation is limited to
+// delay / 2.13, so that the sum is never negative.
 func NewWander(delay, jitter time.Duration) Wander {
 	deviation := min(float64(jitter), float64(delay)/widest)
 	return Wander{
 		amplitude: widest * deviation,
-		// The steepest fall is 2 w per interval and must stay below 1.
+		// The steepest fall is 2 w per interval, which must be less than the interval.
 		interval: max(10*time.Millisecond, time.Duration(5*deviation)),
 		slot:     -1,
 	}
 }
 
-// At returns the deviation at an instant. Instants count from any fixed origin and never decrease.
+// At returns the deviation at time now. Times count from any fixed origin and must not decrease.
 func (w *Wander) At(now time.Duration, rng *rand.Rand) time.Duration {
 	if w.amplitude == 0 {
 		return 0
@@ -44,6 +44,7 @@ func (w *Wander) At(now time.Duration, rng *rand.Rand) time.Duration {
 	slot := int64(now / w.interval)
 	if slot != w.slot {
 		draw := func() float64 { return (2*rng.Float64() - 1) * w.amplitude }
+		// Consecutive intervals share a draw, so that the deviation is continuous.
 		if w.slot >= 0 && slot == w.slot+1 {
 			w.from = w.to
 		} else {

@@ -13,19 +13,19 @@ type Cell struct {
 	Partition int    `json:"partition"`
 }
 
-// Layout says which nodes hold which rows. The rows are split into shards, and each shard is held by a group of nodes;
-// rows that are everywhere (txn.Key.Everywhere) belong to no shard. Four kinds of layouts exist:
+// Layout defines which nodes store which rows. The rows are split into shards, and a group of nodes stores each shard.
+// Rows that are everywhere (txn.Key.Everywhere) belong to no shard. Four kinds of layouts exist:
 //
-//   - Full: a shard is a partition, whatever the homes of its rows, and every region holds all shards, each as often as a
+//   - Full: a shard is a partition, regardless of its rows' homes. Every region stores all shards, each as often as a
 //     partition has replicas.
-//   - HomeOnly: a shard is a cell, held nowhere but in its home region, as often as a partition has replicas.
-//   - Placed: a shard is a cell, held by the nodes that Topology.Groups says.
+//   - HomeOnly: a shard is a cell, stored only in its home region, as often as a partition has replicas.
+//   - Placed: a shard is a cell, stored by the nodes that Topology.Groups specifies.
 //   - Whole: all rows are in the same shard, for databases that do not expose how they split them.
 //
-// A copy is a set of nodes that together hold every row once: the first members of all groups are copy 0, and so on.
+// A copy is a set of nodes that together store every row once: the first members of all groups are copy 0, and so on.
 type Layout struct {
 	Topology *Topology
-	// ByHome says that a shard is a cell, and not a whole partition.
+	// ByHome is set if a shard is a cell instead of a whole partition.
 	ByHome bool
 	whole  bool // all rows are in the same shard
 	groups []Group
@@ -33,20 +33,20 @@ type Layout struct {
 	placement Placement
 }
 
-// Group is the nodes that hold a shard.
+// Group is the nodes that store a shard.
 type Group struct {
 	// Members are in the order of copies.
 	Members []NodeID
-	// Leader is the member that leads at first, where the engine has leaders.
+	// Leader is the first leader, if the engine has leaders.
 	Leader NodeID
 }
 
-// Whole returns the layout with all rows in the same shard, of which each of these nodes has a copy.
+// Whole returns the layout in which all rows are in the same shard, and each of the given nodes stores a copy.
 func (t *Topology) Whole(members ...NodeID) Layout {
 	return Layout{Topology: t, whole: true, placement: t.Placement(), groups: []Group{{members, members[0]}}}
 }
 
-// WholeEverywhere returns the layout with all rows in the same shard, of which every node has a copy.
+// WholeEverywhere returns the layout in which all rows are in the same shard, and every node stores a copy.
 func (t *Topology) WholeEverywhere() Layout {
 	all := make([]NodeID, t.Nodes())
 	for n := range all {
@@ -68,8 +68,8 @@ func (t *Topology) Full() Layout {
 	return l
 }
 
-// HomeOnly returns the layout with rows in their home regions only. With a single replica per partition it has a single
-// copy of each row: every cell has a group of one member.
+// HomeOnly returns the layout with rows only in their home regions. With a single replica per partition, each row has a
+// single copy: every cell has a group of one member.
 func (t *Topology) HomeOnly() Layout {
 	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
 	for r := range l.placement.Regions {
@@ -81,8 +81,8 @@ func (t *Topology) HomeOnly() Layout {
 	return l
 }
 
-// Placed returns the layout that t.Groups asks for. Cells that it does not name have a group with the members of the
-// partition in all regions, led from their home. Groups must have been checked: see Validate.
+// Placed returns the layout that t.Groups specifies. A cell without a group gets the members of its partition in all
+// regions, with the leader in the cell's home. Groups must be valid: see Validate.
 func (t *Topology) Placed() Layout {
 	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
 	for r := range l.placement.Regions {
@@ -93,7 +93,7 @@ func (t *Topology) Placed() Layout {
 	return l
 }
 
-// group returns the nodes that hold a cell. The leader's region is first, and the remaining regions follow in topology
+// group returns the nodes that store a cell. The leader's region is first, and the other regions follow in topology
 // order.
 func (t *Topology) group(c Cell) Group {
 	counts, leader := make([]int, len(t.Regions)), c.Home
@@ -136,10 +136,10 @@ func (l *Layout) Shard(k txn.Key) int {
 	return l.placement.Partition(k)
 }
 
-// Group returns the nodes that hold a shard. The caller must not change it.
+// Group returns the nodes that store a shard. The caller must not change it.
 func (l *Layout) Group(shard int) *Group { return &l.groups[shard] }
 
-// Cells returns the cells that a shard consists of.
+// Cells returns the cells of a shard.
 func (l *Layout) Cells(shard int) []Cell {
 	if l.ByHome {
 		return []Cell{{Region(shard / l.Topology.Partitions), shard % l.Topology.Partitions}}
@@ -155,7 +155,7 @@ func (l *Layout) Cells(shard int) []Cell {
 	return cells
 }
 
-// ShardsOf returns the shards that node n holds, ascending.
+// ShardsOf returns the shards that node n stores, in ascending order.
 func (l *Layout) ShardsOf(n NodeID) (shards []int) {
 	for s := range l.groups {
 		if l.member(s, n) >= 0 {
@@ -165,7 +165,7 @@ func (l *Layout) ShardsOf(n NodeID) (shards []int) {
 	return shards
 }
 
-// member returns node n's place among the members of a shard's group, -1 for none.
+// member returns node n's index among the members of a shard's group, or -1.
 func (l *Layout) member(shard int, n NodeID) int {
 	for i, m := range l.groups[shard].Members {
 		if m == n {
@@ -175,7 +175,7 @@ func (l *Layout) member(shard int, n NodeID) int {
 	return -1
 }
 
-// ShardOf returns the shard that node n holds. The layout must not be Placed; in all other layouts a node holds a
+// ShardOf returns the shard that node n stores. The layout must not be Placed; in all other layouts a node stores a
 // single shard.
 func (l *Layout) ShardOf(n NodeID) int {
 	if l.whole {
@@ -187,13 +187,13 @@ func (l *Layout) ShardOf(n NodeID) int {
 	return l.Topology.PartitionOf(n)
 }
 
-// Holds reports whether node n holds k.
+// Holds reports whether node n stores k.
 func (l *Layout) Holds(n NodeID, k txn.Key) bool {
 	return k.Everywhere() || l.member(l.Shard(k), n) >= 0
 }
 
-// Copies returns the number of copies: the size of the smallest group. The further members of larger groups hold only
-// additional replicas of their shard.
+// Copies returns the number of copies: the size of the smallest group. Further members of larger groups store
+// additional replicas of their shard only.
 func (l *Layout) Copies() int {
 	n := len(l.groups[0].Members)
 	for i := range l.groups {
@@ -207,13 +207,13 @@ func (l *Layout) Replicated() bool {
 	return slices.ContainsFunc(l.groups, func(g Group) bool { return len(g.Members) > 1 })
 }
 
-// CopyOf returns the copy that node n belongs to, in a layout that is not Placed.
+// CopyOf returns the copy that node n belongs to. The layout must not be Placed.
 func (l *Layout) CopyOf(n NodeID) int { return l.member(l.ShardOf(n), n) }
 
-// Node returns the node that holds a shard in a copy.
+// Node returns the node that stores a shard in a copy.
 func (l *Layout) Node(copyNumber, shard int) NodeID { return l.groups[shard].Members[copyNumber] }
 
-// ShardName names a shard for a person: partition 0, or eu/0 where it is a cell.
+// ShardName returns a shard's name for people: "partition 0", or "eu/0" for a cell.
 func (l *Layout) ShardName(shard int) string {
 	if l.whole {
 		return "all rows"

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// TestLayout checks that a single node of every copy holds a row, and that Site returns it. With home-only replication
-// this node is in the row's home.
+// TestLayout checks that exactly one node of every copy stores a row, and that Node returns it. With home-only
+// replication this node is in the row's home.
 func TestLayout(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2}
 	for _, homeOnly := range []bool{false, true} {

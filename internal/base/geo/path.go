@@ -6,44 +6,43 @@ import (
 	"time"
 )
 
-// Sizes and times of the TCP that a Path models.
+// Parameters of the TCP that a Path models.
 const (
 	// SegmentBytes is the payload of a full segment: an Ethernet frame of 1500 bytes less the IPv4 and TCP headers.
 	SegmentBytes = 1460
-	// HeaderBytes is what each segment adds on the wire: Ethernet 14, IPv4 20, TCP 20.
+	// HeaderBytes is the size of a segment's headers on the wire: Ethernet 14, IPv4 20, TCP 20.
 	HeaderBytes = 54
-	// MinRTO bounds the retransmission timeout from below. RFC 6298 says 1 s; Linux, which databases run on, has 200 ms.
+	// MinRTO is the minimum retransmission timeout. RFC 6298 specifies 1 s; Linux, on which databases run, uses 200 ms.
 	MinRTO = 200 * time.Millisecond
 	// MaxRTO bounds the doubling of the retransmission timeout (RFC 6298, section 2.5).
 	MaxRTO = 60 * time.Second
 )
 
-// never is the arrival time of data that has no path.
+// never is the arrival time of data on a link that loses everything.
 const never = time.Duration(math.MaxInt64 / 4)
 
 // dupAcks is the number of later segments that must arrive before a sender assumes a loss (RFC 5681, section 3.2).
 const dupAcks = 3
 
 // Path is a direction of a TCP connection over a Link: it computes when a frame that is sent now arrives. The simulator
-// and the real-time driver both use it, so a link has the same meaning in both. Only a single goroutine may use a Path
-// at a time.
+// and the real-time driver both use it, so a link has the same meaning in both. It is not safe for concurrent use.
 //
-// Order. Frames arrive in the order in which they were sent, always.
+// Order. Frames always arrive in the order in which they were sent.
 //
 // Delay and jitter. A frame arrives Link.Delay after it left, plus a deviation. Every max(10 ms, 5 Jitter) a new
 // deviation is drawn, uniformly and with mean 0; in between it is interpolated linearly. Over time its standard
 // deviation is Link.Jitter, and it stays within 2.13 Jitter, so the mean and the median delay are as declared. The
 // deviation never falls faster than time passes, so jitter alone never makes a frame wait for an earlier frame.
-// Independent deviations per frame would, and would raise the mean of a busy connection. Jitter is limited to Delay /
-// 2.13: no frame arrives before it was sent.
+// Independent deviations per frame would do so, and would raise the mean of a busy connection. Jitter is limited to
+// Delay / 2.13, so that no frame arrives before it was sent.
 //
 // Bandwidth. Frames leave in sequence. Each takes (bytes + HeaderBytes per segment) x 8 / BandwidthMbps microseconds.
 // The queue in front of the link is unbounded.
 //
-// Loss. Every segment and every retransmission is lost with probability LossPPM / 10^6. When three later segments
-// follow, the sender detects the loss one round trip after the segment left (fast retransmit, RFC 5681). Later segments
-// of the same frame count. So do as many segments as this connection carried during the last round trip, since a busy
-// connection stays busy. When fewer follow, the next segment reveals the loss (RACK, RFC 8985). The model assumes the
+// Loss. Every segment and every retransmission is lost with probability LossPPM / 10^6. If three later segments follow,
+// the sender detects the loss one round trip after the segment left (fast retransmit, RFC 5681). Later segments of the
+// same frame count. So do as many segments as this connection carried during the last round trip, because a busy
+// connection stays busy. If fewer follow, the next segment reveals the loss (RACK, RFC 8985). The model assumes the
 // same gap to the next segment as between the last two. Otherwise, and whenever a retransmission is lost, a timeout
 // triggers the next retransmission. It starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298). All data
 // sent later waits: head-of-line blocking.
@@ -52,12 +51,12 @@ const dupAcks = 3
 // of a long-lived connection is open. Otherwise window models all of this: a loss reduces the window, and the rate
 // falls with it.
 //
-// Datagrams. A measurement of the link must not measure the connection. On a busy connection every lost segment holds
-// up hundreds of frames, and the median of round trips would reflect retransmissions. So probes travel outside the
+// Datagrams. A measurement of the link must not measure the connection. On a busy connection every lost segment delays
+// hundreds of frames, and the median of round trips would reflect retransmissions. So probes travel outside the
 // connection as single packets (Datagram). They queue for the bandwidth and take the delay like any segment, but they
 // do not wait for earlier segments to arrive. A lost probe is not sent again.
 //
-// Cuts. While a path is cut, Send refuses frames; the driver holds them. After Heal the connection resumes at its next
+// Cuts. While a path is cut, Send refuses frames; the driver keeps them. After Heal the connection resumes at its next
 // retransmission. Its timeouts have doubled since the first frame was refused.
 //
 // Changes. Change replaces the link of a path in use. Frames that have left the sender arrive at their old times.
@@ -66,31 +65,31 @@ const dupAcks = 3
 // the old rate.
 type Path struct {
 	link Link
-	back time.Duration // the delay of acknowledgements
+	back time.Duration // delay of acknowledgements
 	rtt  time.Duration
 	rto  time.Duration
-	tcp  *window // nil: always open
+	tcp  *window // nil with CongestionOpen
 
 	free     time.Duration // departure time of the last frame or datagram
-	arrival  time.Duration // when the last frame arrives
-	datagram time.Duration // when the last datagram arrives
+	arrival  time.Duration // arrival time of the last frame
+	datagram time.Duration // arrival time of the last datagram
 
 	wander Wander
 
-	lossless int64 // segments until the next loss, -1: not drawn yet
+	lossless int64 // number of segments before the next loss; -1 if not drawn yet
 	window   time.Duration
-	recent   [2]int64      // segments sent in the last and in the current window of a round trip
-	sent     time.Duration // when the last frame left, -1 if none has
-	gap      time.Duration // time between the last two frames, -1 if there is none
+	recent   [2]int64      // number of segments sent in the last and in the current round trip
+	sent     time.Duration // departure time of the last frame; -1 for none
+	gap      time.Duration // time between the last two frames; -1 for none
 
 	changed bool // the queue is bounded
 
 	cut     bool
-	refused time.Duration // when the first frame was refused, -1: none was
-	resume  time.Duration // when the connection speaks again after a heal
+	refused time.Duration // time when the first frame was refused; -1 for none
+	resume  time.Duration // time when the connection resumes after a Heal
 }
 
-// NewPath returns the path of a new connection over link; back is the link that its acknowledgements take.
+// NewPath returns the path of a new connection over link; acknowledgements take the link back.
 func NewPath(link, back Link) *Path {
 	p := &Path{refused: -1, sent: -1, gap: -1}
 	p.set(link, back)
@@ -100,24 +99,27 @@ func NewPath(link, back Link) *Path {
 func (p *Path) set(link, back Link) {
 	p.link, p.back, p.rtt, p.lossless = link, back.Delay, link.Delay+back.Delay, -1
 	p.wander = NewWander(link.Delay, link.Jitter)
-	// RTTVAR is a mean deviation: sqrt(2/pi) of a normal standard deviation, both directions together.
+	// RTTVAR is a mean deviation: for a normal distribution sqrt(2/pi) times the standard deviation, of both directions
+	// together.
 	rttvar := time.Duration(math.Sqrt(2/math.Pi) * math.Hypot(float64(link.Jitter), float64(back.Jitter)))
 	if p.rto = max(MinRTO, p.rtt+4*rttvar); link.Congestion == CongestionOpen {
 		p.tcp = nil
 		return
 	}
 	p.rto = p.rtt + max(MinRTO, 4*rttvar)
+	// A change of delay or loss does not reset the window of a running connection.
 	if p.tcp == nil || p.tcp.congestion != link.Congestion {
 		p.tcp = newWindow(link.Congestion)
 	}
 }
 
-// MaxQueue is the longest time that a frame waits in front of a link after a change of its path. The driver holds
-// longer queues.
+// MaxQueue is the maximum time that a frame waits in front of a link after a change of its path. The driver keeps the
+// frames of a longer queue.
 const MaxQueue = 10 * time.Millisecond
 
-// Change replaces the links of the path with link and back from now on.
+// Change replaces the path's links with link and back.
 func (p *Path) Change(link, back Link) {
+	// Applying the same links again must not bound the queue.
 	if link == p.link && p.rtt == link.Delay+back.Delay {
 		return
 	}
@@ -125,12 +127,12 @@ func (p *Path) Change(link, back Link) {
 	p.changed = true
 }
 
-// Link returns the link that the path runs over.
+// Link returns the path's link.
 func (p *Path) Link() Link { return p.link }
 
-// Send puts a frame of size bytes on its way and returns when it arrives. now counts from any fixed instant and never
-// goes back. When the path is cut, was healed and is still silent, or has a full queue, ok is false: the driver keeps
-// the frame, in order, and sends it again once the path is Ready.
+// Send sends a frame of size bytes and returns its arrival time. now counts from any fixed instant and must not
+// decrease. If the path is cut, is silent after a heal, or has a full queue, ok is false: the driver keeps the frame,
+// in order, and sends it again once the path is Ready.
 func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) {
 		if p.refused < 0 {
@@ -160,8 +162,8 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 	return arrival, true
 }
 
-// Datagram sends a packet of size bytes, at most a segment, outside the connection. Datagrams arrive in order. A
-// datagram lost on the way or to a cut is not sent again: ok is false.
+// Datagram sends a packet of size bytes, at most a segment, outside the connection. Datagrams arrive in order. If the
+// datagram is lost, also because of a cut, ok is false; it is not sent again.
 func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) || p.link.LossPPM > 0 && rng.Int64N(1e6) < p.link.LossPPM {
 		return 0, false
@@ -176,7 +178,7 @@ func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival ti
 	return p.datagram, true
 }
 
-// depart returns when a frame that is sent now leaves the sender.
+// depart returns the time when a frame that is sent now leaves the sender.
 func (p *Path) depart(now time.Duration, size int, segments int64) time.Duration {
 	p.free = max(now, p.free)
 	p.free += p.transmission(size, segments)
@@ -206,12 +208,12 @@ func (p *Path) lostNext(rng *rand.Rand) bool {
 // lossAgain reports whether a retransmission is lost.
 func (p *Path) lossAgain(rng *rand.Rand) bool { return rng.Int64N(1e6) < p.link.LossPPM }
 
-// Silent reports whether the path is cut now, or healed and not speaking yet.
+// Silent reports whether the path is cut, or has not resumed after a Heal.
 func (p *Path) Silent(now time.Duration) bool { return p.cut || now < p.resume }
 
 func (p *Path) full(now time.Duration) bool { return p.changed && p.free-now > MaxQueue }
 
-// Ready returns when a frame that is refused now should be sent again; false while the path is cut.
+// Ready returns the time when a frame that is refused now should be sent again. ok is false while the path is cut.
 func (p *Path) Ready(now time.Duration) (at time.Duration, ok bool) {
 	at = max(now, p.resume)
 	if p.full(at) {
@@ -220,11 +222,11 @@ func (p *Path) Ready(now time.Duration) (at time.Duration, ok bool) {
 	return at, !p.cut
 }
 
-// Cut breaks the path. Frames that have been sent still arrive: the cut is at the sender's end.
+// Cut cuts the path. Frames that have been sent still arrive: the cut is at the sender's end.
 func (p *Path) Cut() { p.cut = true }
 
-// Heal mends the path and returns when the connection speaks again: now when no frame was refused, else at the first
-// retransmission of that frame which is not before now.
+// Heal reverts Cut and returns the time when the connection resumes. This is now if no frame was refused, otherwise the
+// first retransmission of that frame at or after now.
 func (p *Path) Heal(now time.Duration) time.Duration {
 	if !p.cut {
 		return max(now, p.resume)
@@ -243,7 +245,7 @@ func (p *Path) Heal(now time.Duration) time.Duration {
 	return p.resume
 }
 
-// recovery returns how long the loss of segments of a frame that leaves at depart holds the frame up.
+// recovery returns the delay of a frame that leaves at depart because of lost segments.
 func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) time.Duration {
 	if p.link.LossPPM >= 1e6 {
 		return never
@@ -272,8 +274,10 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 		rto := p.rto
 		var w time.Duration
 		switch {
+		// Enough segments follow, in the frame or by the connection's recent rate, to detect the loss after a round trip.
 		case segments-at+p.recent[0] >= dupAcks:
 			w = p.rtt
+		// The next segment reveals the loss before the timeout.
 		case p.gap >= 0 && next < rto:
 			w = next
 		default:
@@ -282,6 +286,7 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 		for rng.Int64N(1e6) < p.link.LossPPM {
 			w, rto = w+rto, min(2*rto, MaxRTO)
 		}
+		// Losses of one frame are repaired in parallel; the longest repair delays the frame.
 		wait = max(wait, w)
 		segments, at = segments-at, 0
 	}
@@ -289,8 +294,8 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 	return wait
 }
 
-// nextLoss draws the number of segments that arrive before the next loss. The distribution is geometric, so that a
-// lossy link costs a draw per loss instead of a draw per segment.
+// nextLoss draws the number of segments that arrive before the next loss. The distribution is geometric, so a lossy
+// link costs a draw per loss instead of a draw per segment.
 func (p *Path) nextLoss(rng *rand.Rand) int64 {
 	u := 1 - rng.Float64() // (0, 1]
 	n := math.Log(u) / math.Log1p(-float64(p.link.LossPPM)/1e6)

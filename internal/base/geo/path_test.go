@@ -51,7 +51,7 @@ func TestPathTimes(t *testing.T) {
 	}
 }
 
-// A datagram waits for the bandwidth but for no lost segment, and is lost itself as often as declared.
+// A datagram waits for the bandwidth but not for lost segments, and is itself lost as often as declared.
 func TestPathDatagrams(t *testing.T) {
 	for name, tc := range map[string]struct {
 		link Link

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// probeInterval is the shortest interval at which any driver probes a connection.
+// probeInterval is the minimum interval at which any driver probes a connection.
 const probeInterval = 100 * time.Millisecond
 
-// RTTTolerance returns the maximum distance between the measured and the declared round trip from a to b. The measured
-// value is a median of the given number of samples. The tolerance is 5% + 1 ms for the overhead of emulation and
-// measurement. Three standard errors are added for the random variation of the median under the declared jitter.
+// RTTTolerance returns the maximum difference between the measured and the declared round trip from a to b. The
+// measured value is a median of the given number of samples. The tolerance is 5% + 1 ms for the overhead of emulation
+// and measurement, plus three standard errors for the random variation of the median under the declared jitter.
 func (t *Topology) RTTTolerance(a, b Region, samples int64) time.Duration {
 	return t.RTT(a, b)/20 + time.Millisecond + 3*t.medianError(a, b, samples)
 }
 
-// medianError bounds the standard error of the median of n round trips.
+// medianError returns a bound on the standard error of the median of n round trips; 0 for n = 0.
 //
 // Let n independent values have the density f at the median. Then the standard error of the median is 1 / (2 f sqrt(n))
 // (Cramér, Mathematical Methods of Statistics, 1946, section 28.5). The deviation of each direction is symmetric and
@@ -25,11 +25,11 @@ func (t *Topology) RTTTolerance(a, b Region, samples int64) time.Duration {
 // distribution, and 1.36 for two equal directions of Wander.)
 //
 // Consecutive round trips over a connection are not independent. Wander draws a deviation per interval I and
-// interpolates linearly. So two instants u I apart have the correlation of the cubic B-spline. The information in n
-// values at intervals of d is that in n / (1 + 2 sum over k of correlation(k d / I)) independent values. The longer I
-// of the two directions is used for both.
+// interpolates linearly. So two instants u I apart have the correlation of the cubic B-spline. n values at intervals of
+// d contain as much information as n / (1 + 2 sum over k of correlation(k d / I)) independent values. The longer I of
+// the two directions is used for both.
 //
-// Lost packets only reduce the number of samples, since probes are sent outside the connections (Path.Datagram).
+// Lost packets only reduce the number of samples, because probes are sent outside the connections (Path.Datagram).
 func (t *Topology) medianError(a, b Region, n int64) time.Duration {
 	if n == 0 {
 		return 0
@@ -45,8 +45,8 @@ func (t *Topology) medianError(a, b Region, n int64) time.Duration {
 	return time.Duration(math.Sqrt(3*inflation/float64(n)) * deviation)
 }
 
-// lineCorrelation returns the correlation of two values u intervals apart on straight lines between independent draws.
-// It is averaged over the position of the first value in its interval: the cubic B-spline, 1 at 0.
+// lineCorrelation returns the correlation of two values u intervals apart on straight lines between independent draws,
+// averaged over the position of the first value in its interval. It is the cubic B-spline, 1 at 0.
 func lineCorrelation(u float64) float64 {
 	if u < 1 {
 		return 1 - 1.5*u*u + 0.75*u*u*u

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pingPong returns the median of the round trips that probes measure over a connection, and how many there were.
+// pingPong returns the median and the number of the round trips that probes measure over a connection.
 func pingPong(there, back Link, probes int, seed uint64) (median time.Duration, samples int64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	out, in := NewPath(there, back), NewPath(back, there)
@@ -29,7 +29,7 @@ func twoWays(there, back Link) *Topology {
 	return &Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1, Links: [][]Link{{{}, there}, {back, {}}}}
 }
 
-// TestMedianError checks that the bound of the median's standard error holds, and is at most twice the error. Cases are
+// TestMedianError checks that the bound on the median's standard error is valid, and at most twice the error. Cases are
 // small and large jitter, equal and different directions, few and many samples, and loss.
 func TestMedianError(t *testing.T) {
 	ms := time.Millisecond
@@ -64,8 +64,8 @@ func TestMedianError(t *testing.T) {
 	}
 }
 
-// TestRTTTolerance checks that none of 100 networks that match the declaration is refused. A network that is off by the
-// tolerance is refused half of the time. A network that is off by three more standard errors is always refused.
+// TestRTTTolerance checks that none of 100 networks that match the declaration is rejected. A network that is off by
+// the tolerance is rejected half of the time. A network that is off by three more standard errors is always rejected.
 func TestRTTTolerance(t *testing.T) {
 	ms := time.Millisecond
 	declared := Link{Delay: 20 * ms, Jitter: 7 * ms, LossPPM: 10_000}
@@ -82,7 +82,7 @@ func TestRTTTolerance(t *testing.T) {
 		}
 		return n
 	}
-	tolerance := top.RTTTolerance(0, 1, 98) // about as many as are left of 100
+	tolerance := top.RTTTolerance(0, 1, 98) // about the number of samples that remain of 100
 	if base := 3 * ms; tolerance <= base+4*ms || tolerance >= base+6*ms {
 		t.Errorf("the tolerance is %v", tolerance)
 	}

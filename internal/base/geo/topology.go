@@ -1,5 +1,5 @@
-// Package geo describes where things are: regions, the links between them, the nodes of a database, and which region
-// and partition a key belongs to.
+// Package geo describes geography: regions, the links between them, the nodes of a database, and the region and
+// partition of each key.
 package geo
 
 import (
@@ -10,53 +10,53 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Region is a region's place in Topology.Regions, from 0.
+// Region is the index of a region in Topology.Regions.
 type Region int
 
-// NodeID is a node's place in its database, from 0: ordered by region, then partition, then replica.
+// NodeID is the number of a node in its database, from 0. Nodes are ordered by region, then partition, then replica.
 type NodeID uint16
 
 // Link is a directed connection between two regions.
 type Link struct {
 	// Delay is the one-way delay, half the declared round trip.
 	Delay time.Duration `json:"delayNanoseconds"`
-	// Jitter is the standard deviation of the delay, spread so that frames never overtake each other.
+	// Jitter is the standard deviation of the delay. Jitter never makes frames overtake each other.
 	Jitter time.Duration `json:"jitterNanoseconds,omitempty"`
 	// LossPPM is the share of packets lost, in parts per million.
 	LossPPM int64 `json:"lossPPM,omitempty"`
-	// BandwidthMbps limits the rate of each connection between two nodes, in 10^6 bits per second; 0 is unlimited.
+	// BandwidthMbps limits the rate of each connection between two nodes, in 10^6 bits per second; 0 means unlimited.
 	BandwidthMbps int64 `json:"bandwidthMbps,omitempty"`
-	// Congestion is the reaction to loss of the connections that Geobench models.
+	// Congestion is the congestion control of the connections that Geobench models.
 	Congestion Congestion `json:"congestion,omitempty"`
 }
 
 // Topology is the shape of a database: regions x partitions x replicas, and the network between the regions.
 type Topology struct {
-	// Regions are the names in the user's order; the first may play a special part in a protocol.
+	// Regions lists the names in the user's order; the first may have a special role in a protocol.
 	Regions []string `json:"regions"`
-	// Homes is the number of regions that are homes of rows; these are the first regions. 0 stands for all. The remaining
-	// regions have copies and clients.
+	// Homes is the number of regions that are homes of rows; these are the first regions. 0 means all. The other regions
+	// have copies and clients.
 	Homes int `json:"homes,omitempty"`
-	// Partitions per region, at least 1.
+	// Partitions is the number of partitions per region, at least 1.
 	Partitions int `json:"partitionsPerRegion"`
 	// Replicas is the number of members of a partition inside a region, at least 1.
 	Replicas int `json:"replicasPerPartition"`
-	// Links[a][b] is the link from region a to region b; Links[a][a] joins nodes and clients inside a region.
+	// Links[a][b] is the link from region a to region b. Links[a][a] connects nodes and clients inside a region.
 	Links [][]Link `json:"links"`
-	// Groups assigns the rows of cells to nodes, for engines that leave this choice open. Each cell occurs at most once;
-	// the engine places cells that are missing.
+	// Groups assigns the rows of cells to nodes, for engines that leave this choice open. Each cell occurs at most once.
+	// The engine places cells without a group.
 	Groups []CellGroup `json:"groups,omitempty"`
-	// Absent are the positions without a node, in ascending order, where regions have different numbers of nodes. They
+	// Absent lists, in ascending order, the node numbers without a node, if regions have different numbers of nodes. They
 	// occur in a database with several kinds of servers (GeoDatabase's spec.roles).
 	Absent []NodeID `json:"absent,omitempty"`
 }
 
-// CellGroup specifies where the rows of a cell are kept.
+// CellGroup specifies where the rows of a cell are stored.
 type CellGroup struct {
 	Cell
-	// Replicas is, by region, the number of nodes of the cell's partition there that hold its rows.
+	// Replicas is, by region, the number of nodes of the cell's partition that store its rows.
 	Replicas []int `json:"replicas"`
-	// Leader is the region that leads the group at first. It has a replica.
+	// Leader is the region of the group's first leader. It must have a replica.
 	Leader Region `json:"leader"`
 }
 
@@ -68,7 +68,7 @@ func (t *Topology) Node(r Region, p, k int) NodeID {
 	return NodeID((int(r)*t.Partitions+p)*t.Replicas + k)
 }
 
-// Present reports whether there is a node at position n.
+// Present reports whether node n exists.
 func (t *Topology) Present(n NodeID) bool { return !slices.Contains(t.Absent, n) }
 
 // RegionOf returns the region of node n.
@@ -77,10 +77,10 @@ func (t *Topology) RegionOf(n NodeID) Region { return Region(int(n) / (t.Partiti
 // PartitionOf returns the partition number of node n.
 func (t *Topology) PartitionOf(n NodeID) int { return int(n) / t.Replicas % t.Partitions }
 
-// ReplicaOf returns node n's place among the replicas of its partition in its region.
+// ReplicaOf returns node n's index among the replicas of its partition in its region.
 func (t *Topology) ReplicaOf(n NodeID) int { return int(n) % t.Replicas }
 
-// NodeName prints node n as region/partition/replica.
+// NodeName formats node n as region/partition/replica.
 func (t *Topology) NodeName(n NodeID) string {
 	return fmt.Sprintf("%s/%d/%d", t.Regions[t.RegionOf(n)], t.PartitionOf(n), t.ReplicaOf(n))
 }
@@ -91,9 +91,9 @@ func (t *Topology) Link(a, b NodeID) *Link { return &t.Links[t.RegionOf(a)][t.Re
 // RTT returns the declared round trip between two regions.
 func (t *Topology) RTT(a, b Region) time.Duration { return t.Links[a][b].Delay + t.Links[b][a].Delay }
 
-// LeastRTT returns a lower bound for the median of some round trips between two regions while the links are as
-// declared. It is the declared round trip minus 5%, 1 ms and an allowance for jitter. It is negative if the regions are
-// too close for a bound.
+// LeastRTT returns a lower bound for the median of some round trips between two regions, if the links are as declared.
+// It is the declared round trip minus 5%, 1 ms and an allowance for jitter. It is negative if the regions are too close
+// for a bound.
 func (t *Topology) LeastRTT(a, b Region) time.Duration {
 	return t.RTT(a, b)*95/100 - time.Millisecond - 3*(t.Links[a][b].Jitter+t.Links[b][a].Jitter)
 }
@@ -108,7 +108,7 @@ func (t *Topology) LongestRTT() (d time.Duration) {
 	return d
 }
 
-// Index returns the place of the region called name, or -1.
+// Index returns the index of the region with this name, or -1.
 func (t *Topology) Index(name string) Region {
 	for i, r := range t.Regions {
 		if r == name {
@@ -127,8 +127,8 @@ func (t *Topology) Placement() Placement {
 	return Placement{Regions: homes, Partitions: t.Partitions}
 }
 
-// HomeOf returns the home of the rows that clients in region r treat as local. It is r, or the nearest home if no rows
-// have their home in r. Of several equally near homes, it is the first.
+// HomeOf returns the home of the rows that clients in region r treat as local. It is r, or the nearest home if r is not
+// a home. Of several equally near homes, it is the first.
 func (t *Topology) HomeOf(r Region) Region {
 	homes := t.Placement().Regions
 	if int(r) < homes {
@@ -143,7 +143,7 @@ func (t *Topology) HomeOf(r Region) Region {
 	return nearest
 }
 
-// Validate checks that the topology is complete. Errors name the field.
+// Validate returns an error with the name of a field that is missing or invalid, or nil.
 func (t *Topology) Validate() error {
 	switch {
 	case len(t.Regions) == 0:
@@ -197,30 +197,30 @@ type Placement struct{ Regions, Partitions int }
 // Cells returns the number of cells.
 func (p Placement) Cells() int { return p.Regions * p.Partitions }
 
-// Partition returns the partition that holds k.
+// Partition returns the partition of k.
 func (p Placement) Partition(k txn.Key) int { return int(k.Shard() % uint64(p.Partitions)) }
 
-// Home returns the region that k calls home.
+// Home returns the home region of k.
 func (p Placement) Home(k txn.Key) Region {
 	return Region(k.Shard() / uint64(p.Partitions) % uint64(p.Regions))
 }
 
-// Cell returns the cell that k belongs to.
+// Cell returns the cell of k.
 func (p Placement) Cell(k txn.Key) Cell { return Cell{p.Home(k), p.Partition(k)} }
 
-// ShardNumber returns the n-th of the shard numbers (see txn.Key) that are placed in a cell, counted from 0.
+// ShardNumber returns the n-th shard number (see txn.Key) that is placed in a cell, from 0.
 func (p Placement) ShardNumber(c Cell, n uint64) uint64 {
 	return (n*uint64(p.Regions)+uint64(c.Home))*uint64(p.Partitions) + uint64(c.Partition)
 }
 
-// Locate returns the cell that a shard number is placed in, and which of the cell's numbers it is: the inverse of
+// Locate returns the cell of a shard number, and the index of the number among the cell's numbers. It is the inverse of
 // ShardNumber.
 func (p Placement) Locate(shard uint64) (c Cell, n uint64) {
 	regions, partitions := uint64(p.Regions), uint64(p.Partitions)
 	return Cell{Region(shard / partitions % regions), int(shard % partitions)}, shard / partitions / regions
 }
 
-// ShardNumbersBelow returns how many of the shard numbers below n are placed in a cell.
+// ShardNumbersBelow returns the number of shard numbers below n that are placed in a cell.
 func (p Placement) ShardNumbersBelow(n uint64, c Cell) uint64 {
 	first := p.ShardNumber(c, 0)
 	if n <= first {
@@ -239,15 +239,15 @@ func (p Placement) Class(accesses []txn.Access) txn.Class {
 	return txn.ClassOf(mh, mp)
 }
 
-// Coordinators is the rule by which a client chooses the node of its region that it sends a transaction to.
+// Coordinators is the rule by which a client chooses a node of its region for a transaction.
 type Coordinators uint8
 
 const (
-	// FirstKey is the partition that holds the first key of the transaction's footprint, so that no hop inside the region
-	// is wasted; replicas take turns by transaction id, and so do partitions when nothing is known of the keys.
+	// FirstKey is the partition of the first key in the transaction's footprint, which saves a hop inside the region.
+	// Replicas take turns by transaction ID, and so do partitions if no key is known.
 	FirstKey Coordinators = iota
-	// RoundRobin is any partition and replica by turns, whatever the keys, as clients that know nothing of partitions
-	// choose.
+	// RoundRobin is any partition and replica in turn, regardless of the keys, as with clients that do not know the
+	// partitions.
 	RoundRobin
 )
 

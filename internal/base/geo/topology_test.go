@@ -47,7 +47,8 @@ func TestNodeNumbering(t *testing.T) {
 	}
 }
 
-// TestPlacement: partition = shard mod P, home = (shard div P) mod R (SmallBank on Detock, listings 3 and 4).
+// TestPlacement checks that partition = shard mod P and home = (shard div P) mod R (SmallBank on Detock, listings 3 and
+// 4).
 func TestPlacement(t *testing.T) {
 	p := Placement{Regions: 2, Partitions: 2}
 	tests := []struct {
@@ -143,8 +144,8 @@ func TestShardNumbersOfACell(t *testing.T) {
 	}
 }
 
-// TestHomes: rows lie in the first regions alone, with copies in all of them, and clients elsewhere take the nearest
-// home's for theirs.
+// TestHomes checks that only the first regions are homes of rows, that all regions have copies, and that clients in
+// other regions use the nearest home.
 func TestHomes(t *testing.T) {
 	top := Topology{Regions: []string{"eu", "us-east", "us-west"}, Homes: 2, Partitions: 1, Replicas: 1, Links: square(3)}
 	top.Links[2][0].Delay, top.Links[2][1].Delay = 85*time.Millisecond, 50*time.Millisecond

@@ -2,14 +2,14 @@ package geo
 
 // Traffic counts the data sent over a link or a connection.
 type Traffic struct {
-	// Bytes of frames: messages and the headers of the frames that carry them. What lies below TCP is WireBytes.
+	// Bytes counts the bytes of frames: messages and frame headers. WireBytes adds the headers below.
 	Bytes    int64 `json:"bytes"`
 	Messages int64 `json:"messages"`
 	// Segments is the number of TCP segments if each frame is sent separately: see Segments.
 	Segments int64 `json:"segments"`
 }
 
-// Segments returns the number of TCP segments for a frame of size bytes, if the segments carry nothing else.
+// Segments returns the number of TCP segments for a frame of size bytes that shares no segment with other frames.
 func Segments(size int) int64 { return int64(max(1, (size+SegmentBytes-1)/SegmentBytes)) }
 
 // AddFrame counts another frame of size bytes with the given number of messages.

@@ -4,7 +4,7 @@
 // such as a cycle of dependencies, is drawn between the transactions. A page is a single self-contained HTML file. Its
 // slider steps through the execution moment by moment.
 //
-// Time is compressed, since what matters lies microseconds apart and then minutes: the width of a gap grows with the
+// Time is compressed, because relevant events may be microseconds or minutes apart: the width of a gap grows with the
 // logarithm of its length.
 package tracediagram
 
@@ -22,17 +22,17 @@ import (
 
 // Diagram is the contents of a page. All times are relative to the start of the execution.
 type Diagram struct {
-	// Title names the execution. Facts are paragraphs about it; Simulated means that its time is virtual.
+	// Title names the execution. Facts are paragraphs about it. Simulated is set if its time is virtual.
 	Title     string
 	Facts     []string
 	Simulated bool
-	// Lanes from top to bottom.
+	// Lanes are in order from top to bottom.
 	Lanes    []Lane
 	Bars     []Bar
 	Messages []Message
 	Points   []Point
 	Edges    []Edge
-	// Hidden counts messages that are not shown.
+	// Hidden is the number of messages that are not shown.
 	Hidden int
 	// Story describes the execution in time order, and Problems describe its errors.
 	Story    []Moment
@@ -42,17 +42,17 @@ type Diagram struct {
 // Lane is a line of the diagram.
 type Lane struct {
 	Name string
-	// Node says that it is a node's: a line that messages leave and reach. Other lanes hold bars alone.
+	// Node is set if the lane is a node: messages start and end there. Other lanes contain only bars.
 	Node bool
 }
 
-// Bar is something that lasts: a transaction, from its sending to its answer, or a fault.
+// Bar is an interval: a transaction, from its submission to its answer, or a fault.
 type Bar struct {
 	Lane     int
 	From, To time.Duration
-	// Open says that it has no end.
+	// Open is set if the interval has no end.
 	Open bool
-	// Label is short, and Text says more.
+	// Label is short; Text has the details.
 	Label, Text string
 	Kind        Kind
 }
@@ -60,7 +60,7 @@ type Bar struct {
 // Kind is the drawing style of a bar.
 type Kind string
 
-// The kinds of bars.
+// Kinds of bars.
 const (
 	Committed Kind = "committed"
 	Aborted   Kind = "aborted"
@@ -68,25 +68,25 @@ const (
 	Fault     Kind = "fault"
 )
 
-// Message is a message from one lane to another. From and To are lanes, or bars if FromBar and ToBar are set: a
-// client's message starts at its transaction.
+// Message is a message from one lane to another. From and To are indexes of lanes, or of bars if FromBar and ToBar are
+// set: a client's message starts at its transaction.
 type Message struct {
 	From, To       int
 	FromBar, ToBar bool
 	Sent, Received time.Duration
-	// Lost messages are never received: Received is the time at which the message is given up.
+	// Lost is set if the message is never received. Received is then the end of its arrow.
 	Lost bool
 	Text string
 }
 
-// Point is a moment on a node's lane.
+// Point is an instant on a node's lane.
 type Point struct {
 	Lane int
 	At   time.Duration
 	Text string
 }
 
-// Edge leads from one bar to another that depends on it; Label names the dependency.
+// Edge leads from a bar to another bar that depends on it; Label names the dependency.
 type Edge struct {
 	From, To    int
 	Label, Text string
@@ -122,14 +122,15 @@ const (
 	margin    = 16
 	laneSpace = 34
 	barHeight = 16
-	// rowSpace is between the bars of a lane, and wideRowSpace where edges are drawn between them.
+	// rowSpace is the distance between the bars of a lane; wideRowSpace leaves room for edges between them.
 	rowSpace, wideRowSpace = 24, 48
-	// leastWidth is the width of a diagram with few events.
+	// leastWidth is the minimum width of a diagram.
 	leastWidth = 900
-	// letter is the width of a letter.
+	// letter is the estimated width of a letter.
 	letter    = 7
 	axisSpace = 24
-	// leastGap and perDecade are the width of a gap between two moments: the least, and what ten times the length adds.
+	// leastGap is the minimum width of a gap between two moments; perDecade is added for each factor of ten of its
+	// length.
 	leastGap, perDecade = 9, 24
 	gapUnit             = 100 * time.Microsecond
 	labelSpace          = 84
@@ -139,7 +140,7 @@ const (
 // layout holds the positions of all parts of the drawing.
 type layout struct {
 	Width, Height int
-	// Names is the width of the lanes' names, and End where they end.
+	// Names is the width of the column of lane names, and End the x at which the names end.
 	Names, End int
 	rowSpace   int
 	Lanes      []lane
@@ -148,7 +149,7 @@ type layout struct {
 	Dots       []dot
 	Edges      []curve
 	Ticks      []tick
-	// Moments are all times at which something happens, as the slider goes through them.
+	// Moments lists all times at which something happens, in the order of the slider.
 	Moments []moment
 	Story   []told
 	times   []time.Duration
@@ -161,7 +162,7 @@ type lane struct {
 	Y, Top, Space int
 }
 
-// span says at which moments something begins and ends.
+// span holds the indexes of the moments at which something begins and ends.
 type span struct{ Begins, Ends int }
 
 type box struct {
@@ -220,7 +221,7 @@ func newLayout(d *Diagram) *layout {
 	return l
 }
 
-// axis finds out where moments are drawn.
+// axis computes the x positions of all moments.
 func (l *layout) axis(d *Diagram) {
 	for _, b := range d.Bars {
 		l.times = append(l.times, b.From, b.To)
@@ -243,6 +244,7 @@ func (l *layout) axis(d *Diagram) {
 	for i := range l.times[min(1, len(l.times)):] {
 		all += gap(i + 1)
 	}
+	// A diagram with few events is stretched to the minimum width.
 	if all > 0 && all < leastWidth {
 		stretch = leastWidth / all
 	}
@@ -253,6 +255,7 @@ func (l *layout) axis(d *Diagram) {
 		}
 		l.xs = append(l.xs, x)
 		l.Moments = append(l.Moments, moment{x, show(t)})
+		// Ticks closer than their labels are wide would overlap.
 		if len(l.Ticks) == 0 || x-l.Ticks[len(l.Ticks)-1].X >= labelSpace {
 			l.Ticks = append(l.Ticks, tick{x, show(t)})
 		}
@@ -260,7 +263,7 @@ func (l *layout) axis(d *Diagram) {
 	l.Width = x + labelSpace
 }
 
-// lanes finds out where lanes are drawn, with the rows of their bars.
+// lanes computes the positions of the lanes; rows holds the row of each bar in its lane.
 func (l *layout) lanes(d *Diagram, rows []int) {
 	y, longest := axisSpace, 10*letter
 	for i, given := range d.Lanes {
@@ -281,13 +284,14 @@ func (l *layout) lanes(d *Diagram, rows []int) {
 	l.Height, l.End, l.Names = y+margin, longest+margin/2, longest+margin
 }
 
-// rows puts bars that overlap on a lane into rows of it.
+// rows assigns bars that overlap on a lane to separate rows, and returns the row of each bar.
 func (l *layout) rows(d *Diagram) []int {
 	rows := make([]int, len(d.Bars))
 	order := make([]int, len(d.Bars))
 	for i := range order {
 		order[i] = i
 	}
+	// In order of time, the first free row suffices.
 	slices.SortStableFunc(order, func(a, b int) int { return int(d.Bars[a].From - d.Bars[b].From) })
 	free := map[[2]int]int{} // by lane and row, the x from which it is free
 	for _, i := range order {
@@ -296,6 +300,7 @@ func (l *layout) rows(d *Diagram) []int {
 			rows[i]++
 		}
 		end := l.x(b.To)
+		// A label may be longer than its bar and would otherwise cover the next bar.
 		if b.Label != "" {
 			end = max(end, l.x(b.From)+letter*len([]rune(b.Label))+10)
 		}
@@ -354,7 +359,7 @@ func (l *layout) curve(e Edge, i int) curve {
 		y1, y2 = from.Y, to.Y+to.H
 	}
 	bend1, bend2 := (y2-y1)/2, (y1-y2)/2
-	if to.Y == from.Y { // over both
+	if to.Y == from.Y { // above both bars
 		y1, bend1, bend2 = from.Y, -rowSpace, -rowSpace
 	}
 	return curve{

@@ -37,7 +37,7 @@ func diagram() *Diagram {
 	}
 }
 
-// Later is further to the right, however little, and minutes do not take the place of microseconds.
+// Later events are further to the right, however close, and minutes do not displace microseconds.
 func TestTime(t *testing.T) {
 	d := diagram()
 	l := newLayout(d)
@@ -55,7 +55,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// Bars of a lane that overlap in time are in rows of their own, and arrows end where they should.
+// Bars of a lane that overlap in time are in separate rows, and arrows end at the right places.
 func TestPlaces(t *testing.T) {
 	d := diagram()
 	l := newLayout(d)
@@ -87,7 +87,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// The page is whole by itself, holds everything, and takes no text for markup.
+// The page is self-contained and complete, and escapes markup in text.
 func TestPage(t *testing.T) {
 	var b bytes.Buffer
 	if err := diagram().Write(&b); err != nil {
@@ -112,7 +112,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// An execution in which nothing happened is a page, too.
+// An execution without events also gives a page.
 func TestEmpty(t *testing.T) {
 	if err := (&Diagram{Title: "nothing"}).Write(&bytes.Buffer{}); err != nil {
 		t.Error(err)

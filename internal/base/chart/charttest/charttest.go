@@ -1,4 +1,4 @@
-// Package charttest looks at drawings as a reader does.
+// Package charttest checks drawings for the properties that a reader needs.
 package charttest
 
 import (
@@ -13,17 +13,17 @@ import (
 	"testing"
 )
 
-// glyph is about how wide a character is, in CSS pixels.
+// glyph is the approximate width of a character, in CSS pixels.
 const glyph = 0.56 * 13
 
-// Inside checks that no stroke or text of an SVG lies beyond its edges. It also checks that the SVG has a description
-// for blind readers.
+// Inside checks that no stroke or text of an SVG extends beyond its edges, and that the SVG has a title and a
+// description for blind readers.
 func Inside(t *testing.T, name, svg string) {
 	t.Helper()
 	var width, height float64
 	inside := func(x, y, left, right float64, what string) {
 		t.Helper()
-		// A tick's text may stand out by a few pixels, which the margin of a page has.
+		// The text of a tick may extend by a few pixels into the margin of the page.
 		if !(x-left >= -8 && x+right <= width+8 && y >= 0 && y <= height) {
 			t.Errorf("%s: %s at %v, %v is outside of %v x %v", name, what, x, y, width, height)
 		}
@@ -112,8 +112,7 @@ func luminance(t *testing.T, hex string) float64 {
 	return l
 }
 
-// Contrast returns the contrast ratio of two colours, #rrggbb, as in WCAG 2.2, 1.4.3. A ratio of 4.5 is enough for
-// text.
+// Contrast returns the contrast ratio of two colours, #rrggbb, as defined by WCAG 2.2, 1.4.3. Text needs at least 4.5.
 func Contrast(t *testing.T, a, b string) float64 {
 	t.Helper()
 	x, y := luminance(t, a), luminance(t, b)

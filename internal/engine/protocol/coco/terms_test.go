@@ -1,6 +1,7 @@
 package coco
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/geobench/geobench/internal/base/codec"
@@ -74,6 +75,19 @@ func TestOutside(t *testing.T) {
 	r.Receive(1, &Done{3})
 	if r.Receive(0, &Start{Turn{ballot + 10, 4}}); r.phase != outside || r.epoch != 3 || r.doneBy != 1 {
 		t.Errorf("outside: phase %d, epoch %d, which %d have ended; want %d, 3, 1", r.phase, r.epoch, r.doneBy, outside)
+	}
+}
+
+// A coordinator learns the last view from a snapshot of the group, and ignores a snapshot that it cannot read.
+func TestCoordinatorRestored(t *testing.T) {
+	r, _ := coordinating(t)
+	r.coordination.restore(without().AppendTo(nil))
+	if got := r.coordination.latest; !reflect.DeepEqual(got, without()) {
+		t.Errorf("the last view is %v, want %v", got, without())
+	}
+	r.coordination.restore([]byte{1, 2})
+	if got := r.coordination.latest; !reflect.DeepEqual(got, without()) {
+		t.Errorf("after a short snapshot the last view is %v, want %v", got, without())
 	}
 }
 

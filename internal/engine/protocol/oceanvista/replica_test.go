@@ -3,6 +3,7 @@ package oceanvista
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -148,6 +149,43 @@ func TestRestored(t *testing.T) {
 	}
 	if want := []txn.Status{txn.Unknown, txn.Refused, txn.Refused}; fmt.Sprint(got) != fmt.Sprint(want) || r.Pending() != 1 {
 		t.Errorf("answers %v, want %v; %d pending, want 1", got, want, r.Pending())
+	}
+}
+
+// A snapshot restores every field of the agreed state.
+func TestMembersRestored(t *testing.T) {
+	topology := simload.Topology(2, 1, [][]float64{{0, 9, 9}, {9, 0, 9}, {9, 9, 0}})
+	newNode := func(n geo.NodeID) *Replica {
+		return newReplica(protocol.Config{
+			Self: n, Topology: topology, Params: protocoltest.Params(t, Engine, nil), Procedures: simload.Procedures, Store: store.NewHash(), Env: &world{},
+		}, none)
+	}
+	from := newNode(0)
+	m := &from.membership
+	m.view = 7
+	for n := range m.servers {
+		s := &m.servers[n]
+		s.status, s.epoch, s.joins, s.pieces = closed, uint64(10+n), 20+n, uint64(30+n)
+		s.last, s.incarnation, s.marked = makeTimestamp(uint64(40+n), 1), uint32(50+n), uint32(60+n)
+	}
+	for i := range m.copies {
+		m.copies[i].id, m.copies[i].above, m.copies[i].donor = uint64(70+i), makeTimestamp(uint64(80+i), 2), i
+		m.copies[i].lacking = []bool{i > 0, true}
+	}
+	to := newNode(1)
+	to.membership.restore(m.snapshot())
+	if to.membership.view != 7 {
+		t.Errorf("view %d, want 7", to.membership.view)
+	}
+	for n := range m.servers {
+		was, is := m.servers[n], to.membership.servers[n]
+		was.reports, is.reports = nil, nil
+		if !reflect.DeepEqual(was, is) {
+			t.Errorf("server %d was %+v, and is %+v", n, was, is)
+		}
+	}
+	if !reflect.DeepEqual(m.copies, to.membership.copies) {
+		t.Errorf("copies were %+v, and are %+v", m.copies, to.membership.copies)
 	}
 }
 
