@@ -276,9 +276,10 @@ type MutualTLS string
 const (
 	// MutualTLSStrict rejects clients without a certificate of the mesh.
 	MutualTLSStrict MutualTLS = "Strict"
-	// MutualTLSPermissive takes both: pods of the mesh encrypt, others need not.
+	// MutualTLSPermissive accepts both encrypted connections from pods of the mesh and plain connections from other
+	// clients.
 	MutualTLSPermissive MutualTLS = "Permissive"
-	// MutualTLSDisabled encrypts nothing.
+	// MutualTLSDisabled uses no encryption.
 	MutualTLSDisabled MutualTLS = "Disabled"
 	// MutualTLSUnknown means that the operator has no permission to read the setting.
 	MutualTLSUnknown MutualTLS = "Unknown"

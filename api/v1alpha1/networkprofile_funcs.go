@@ -2,10 +2,10 @@ package v1alpha1
 
 import "slices"
 
-// AnyRegion in a transfer price stands for every region without a separate entry.
+// AnyRegion, as the receiver of a transfer price, matches every region without a separate entry.
 const AnyRegion = "*"
 
-// Regions lists the regions that the profile's links name, sorted.
+// Regions returns the names of the regions in the profile's links, sorted and without duplicates.
 func (s *NetworkProfileSpec) Regions() []string {
 	var names []string
 	for _, l := range s.Links {
@@ -15,8 +15,8 @@ func (s *NetworkProfileSpec) Regions() []string {
 	return slices.Compact(names)
 }
 
-// Link returns the link from one region to another. It returns the listed link, else the reverse link, else, inside a
-// region, the profile's intra-region link.
+// Link returns the link from one region to another. It returns the listed link, else the reversed link of the opposite
+// direction, else, inside a region, the profile's intra-region link. It returns false if there is none.
 func (s *NetworkProfileSpec) Link(from, to string) (Link, bool) {
 	var reverse *Link
 	for i := range s.Links {
@@ -39,8 +39,8 @@ func (s *NetworkProfileSpec) Link(from, to string) (Link, bool) {
 	return Link{}, false
 }
 
-// TransferPerGBMicros returns the price of 10^9 bytes from one region to another, in millionths of the currency unit.
-// It is 0 if the profile has no price for them or both are the same region.
+// TransferPerGBMicros returns the price of sending 10^9 bytes from one region to another, in millionths of the currency
+// unit. It returns 0 if the profile has no price for this pair or if the regions are equal.
 func (p *Prices) TransferPerGBMicros(from, to string) int64 {
 	if p == nil || from == to {
 		return 0

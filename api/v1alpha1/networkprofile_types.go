@@ -4,13 +4,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NetworkProfileSpec declares a wide-area network with one entry per pair of regions, each with a round-trip time.
+// NetworkProfileSpec declares a wide-area network as a list of links between regions, each with a round-trip time.
 //
-// The regions of a profile are the regions that its links name. A link is symmetric unless the reverse pair is listed
+// The regions of a profile are the regions in its links. A link is symmetric unless the opposite direction is listed
 // too.
 type NetworkProfileSpec struct {
-	// IntraRegion is the link between two nodes of the same region. A link from a region to itself overrides it for that
-	// region.
+	// IntraRegion is the link between two nodes of the same region. A listed link from a region to itself overrides it
+	// for that region.
 	// +optional
 	IntraRegion IntraRegion `json:"intraRegion,omitzero"`
 
@@ -23,7 +23,7 @@ type NetworkProfileSpec struct {
 	// +required
 	Links []Link `json:"links"`
 
-	// Prices turn nodes, time and bytes into the cost of a run. Without them a result carries no cost.
+	// Prices determine the cost of a run from its nodes, time and bytes. Without prices, results have no cost.
 	// +optional
 	Prices *Prices `json:"prices,omitempty"`
 }
@@ -32,7 +32,7 @@ type NetworkProfileSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.jitter <= self.rtt || self.rtt < duration('0s')",messageExpression="'jitter %s is longer than rtt (%s): it must be at most the rtt'.format([self.jitter, self.rtt])",fieldPath=".jitter"
 type IntraRegion struct {
-	// RTT is the round-trip time between two nodes of a region; half is injected on each side.
+	// RTT is the round-trip time between two nodes of a region. Half of it is injected in each direction.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('60s')",message="must be 0s to 60s, for example 400us"
 	// +kubebuilder:default="0s"
 	// +optional
@@ -44,24 +44,24 @@ type IntraRegion struct {
 	Jitter Duration `json:"jitter"`
 }
 
-// Link describes the network from one region to another.
+// Link describes the network between two regions.
 //
 // +kubebuilder:validation:XValidation:rule="self.jitter <= self.rtt || self.rtt < duration('0s')",messageExpression="'jitter %s is longer than rtt (%s): it must be at most the rtt'.format([self.jitter, self.rtt])",fieldPath=".jitter"
 type Link struct {
-	// From is the region that sends.
+	// From is the sending region.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	From string `json:"from"`
-	// To is the region that receives.
+	// To is the receiving region.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	To string `json:"to"`
-	// RTT is the round-trip time; half of it is injected in each direction. If the reverse pair is listed too, each
-	// direction gets half of the round-trip time of its entry.
+	// RTT is the round-trip time. Half of it is injected in each direction. If the opposite direction is listed too, each
+	// direction has half of the round-trip time of its own entry.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('60s')",message="must be 0s to 60s, for example 100ms"
 	// +required
 	RTT Duration `json:"rtt"`
@@ -98,8 +98,8 @@ type Prices struct {
 	// +kubebuilder:default=0
 	// +optional
 	NodePerHourMicros int64 `json:"nodePerHourMicros"`
-	// Transfer lists the price of data that leaves a region for another region. Bytes between two regions that no entry
-	// matches, and bytes inside a region, are free.
+	// Transfer lists the prices of data sent from one region to another. Data inside a region, and data between regions
+	// that no entry matches, is free.
 	// +listType=map
 	// +listMapKey=from
 	// +listMapKey=to
@@ -110,13 +110,13 @@ type Prices struct {
 
 // TransferPrice is the price of data sent from a region.
 type TransferPrice struct {
-	// From is the region that sends, and pays.
+	// From is the sending region, which pays.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	From string `json:"from"`
-	// To is the receiving region; "*" is every region without a separate entry.
+	// To is the receiving region; "*" matches every region without a separate entry.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:Pattern=`^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`
@@ -130,7 +130,7 @@ type TransferPrice struct {
 	PerGBMicros int64 `json:"perGBMicros"`
 }
 
-// NetworkProfileStatus is empty, because a profile is only data. The status of each GeoDatabase has the measurements.
+// NetworkProfileStatus has no measurements; they are in the status of each GeoDatabase.
 type NetworkProfileStatus struct {
 	// ObservedGeneration is the generation that the conditions describe.
 	// +optional
@@ -143,7 +143,7 @@ type NetworkProfileStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// NetworkProfile is a round-trip matrix between regions that databases refer to.
+// NetworkProfile declares the round-trip times between regions. GeoDatabases refer to it by name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -5,35 +5,35 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Pods is a database that knows nothing of Geobench. Each region gets partitionsPerRegion x replicasPerPartition pods of a
-// StatefulSet with stable names.
+// Pods configures a database whose program is not part of Geobench. Each region gets partitionsPerRegion x
+// replicasPerPartition pods of a StatefulSet, with stable names.
 //
-// In addition to env, containers find these variables in their environment: POD_NAME, POD_NAMESPACE and POD_IP;
-// GEOBENCH_DATABASE and GEOBENCH_REGION; GEOBENCH_REGIONS, the regions' names in order, separated by commas;
-// GEOBENCH_REGION_INDEX and GEOBENCH_ORDINAL, the numbers of the region and of the pod in it, from 0; GEOBENCH_HOST,
-// the pod's host name; and GEOBENCH_HOSTS, the host names of all pods in the order of regions and numbers, separated by
-// commas. $(NAME) in command, args and env expands to a variable.
+// In addition to env, the environment of the containers contains these variables: POD_NAME, POD_NAMESPACE and POD_IP;
+// GEOBENCH_DATABASE and GEOBENCH_REGION; GEOBENCH_REGIONS, the names of the regions in order, separated by commas;
+// GEOBENCH_REGION_INDEX and GEOBENCH_ORDINAL, the numbers of the region and of the pod within it, from 0;
+// GEOBENCH_HOST, the host name of the pod; and GEOBENCH_HOSTS, the host names of all pods by region and number,
+// separated by commas. $(NAME) in command, args and env expands to the variable NAME.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.client.port) || self.ports.exists(p, p.port == self.client.port)",message="client.port is not one of ports: add it there, or choose one of them",fieldPath=".client"
 // +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",message="ready.http.port is not one of ports: add it there, or choose one of them",fieldPath=".ready"
 type Pods struct {
 	Program `json:",inline"`
 
-	// Client configures the connection of BenchmarkRuns to the program, which is then a database with Geobench as a
-	// client. engine.name is the database's name, as with spec.external, and engine.parameters are the parameters of its
-	// clients. Without client the program can be deployed, but not measured.
+	// Client configures the connections of BenchmarkRuns to the program. As with spec.external, engine.name is then the
+	// name of the database, and engine.parameters are parameters of its clients. Without client, the program can be
+	// deployed but not measured.
 	// +optional
 	Client *PodsClient `json:"client,omitempty"`
 }
 
-// Program is the program of the pods of a database that knows nothing of Geobench.
+// Program is the program that runs in the pods of a database.
 type Program struct {
 	// Image of the container.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +required
 	Image string `json:"image"`
-	// Command in place of the image's entry point.
+	// Command that replaces the entry point of the image.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=4096
@@ -45,7 +45,7 @@ type Program struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	// +optional
 	Args []string `json:"args,omitempty"`
-	// Env is added to the environment.
+	// Env lists variables to add to the environment.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
@@ -64,13 +64,14 @@ type Program struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Volumes []PodVolume `json:"volumes,omitempty"`
-	// User is the numeric user and group that the program runs as; without it, the image's user, which must not be root.
+	// User is the numeric ID of the user and group of the program. The default is the user of the image, which must not
+	// be root.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	User *int64 `json:"user,omitempty"`
-	// Ready is the check of a pod's readiness; the default is a connection to the first of ports. Many servers listen
-	// before they can serve requests.
+	// Ready is the readiness check of a pod. By default, a pod is ready when the first of ports accepts connections, but
+	// many servers listen before they can serve requests.
 	// +optional
 	Ready *PodReady `json:"ready,omitempty"`
 	// TerminationGracePeriodSeconds is the time that a deleted pod may take to stop.
@@ -81,11 +82,12 @@ type Program struct {
 	TerminationGracePeriodSeconds *int32 `json:"terminationGracePeriodSeconds,omitempty"`
 }
 
-// Role is one kind of server of a database. A separate StatefulSet runs its pods in each region.
+// Role is one kind of server of a database. In each region, a StatefulSet runs its pods.
 //
-// The containers' environment has the variables that containers of pods have, and GEOBENCH_ROLE. GEOBENCH_HOSTS has the
-// hosts of the container's role. GEOBENCH_HOSTS_NAME, with a role's name in capitals, has the hosts of that role, in
-// the order of regions and numbers. Host names may be shortened, so take them from these variables.
+// The environment of the containers contains the variables that are described at pods, and GEOBENCH_ROLE.
+// GEOBENCH_HOSTS lists the hosts of the container's own role. GEOBENCH_HOSTS_NAME, with the name of a role in capitals,
+// lists the hosts of that role by region and number. Take host names only from these variables, because they may be
+// shortened.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.client.port) || self.ports.exists(p, p.port == self.client.port)",message="client.port is not one of ports: add it there, or choose one of them",fieldPath=".client"
 // +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",message="ready.http.port is not one of ports: add it there, or choose one of them",fieldPath=".ready"
@@ -101,55 +103,58 @@ type Role struct {
 
 	Program `json:",inline"`
 
-	// PerRegion is the number of its pods in a region.
+	// PerRegion is the number of pods of the role in each region.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
 	// +kubebuilder:default=1
 	// +optional
 	PerRegion int32 `json:"perRegion,omitempty"`
-	// FirstRegions is the number of regions, from the first on, that have pods of the role; without it, all.
+	// FirstRegions is the number of regions that have pods of the role, counted from the first. The default is all
+	// regions.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=32
 	// +optional
 	FirstRegions *int32 `json:"firstRegions,omitempty"`
-	// ServicePerPod gives each pod of the role a separate Service with an address that stays the same when the pod is
-	// replaced. It is for databases that know their servers by IP addresses. GEOBENCH_HOST and all lists of hosts then
-	// have the names of these Services. A program must advertise the address of its Service, but listen on all addresses
-	// of its pod: the pod does not have the Service's address. ChaosMesh does not emulate the network of such pods.
+	// ServicePerPod gives each pod of the role a separate Service, with an address that stays the same when the pod is
+	// replaced. It is for databases that identify servers by IP address. GEOBENCH_HOST and all lists of hosts then
+	// contain the names of these Services. A program must advertise the address of its Service but listen on all
+	// addresses of its pod, because the pod does not have the Service's address. The emulation ChaosMesh does not support
+	// such pods.
 	// +optional
 	ServicePerPod bool `json:"servicePerPod,omitempty"`
 	// Resources of one pod; the default is the resources of the database.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
-	// After lists the roles on which a pod of this role waits: their first ports must accept connections before the pod
-	// starts its program.
+	// After lists the roles that must be available before a pod of this role starts its program: their first ports must
+	// accept connections.
 	// +listType=map
 	// +listMapKey=role
 	// +kubebuilder:validation:MaxItems=6
 	// +optional
 	After []RoleAfter `json:"after,omitempty"`
-	// Lists are hosts joined as a program wants them, each in the variable GEOBENCH_LIST_NAME, for images that have no shell.
+	// Lists are lists of hosts in the format that a program needs, each in a variable GEOBENCH_LIST_NAME, for images
+	// without a shell.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Lists []HostList `json:"lists,omitempty"`
-	// Client makes this role the role that clients connect to. The clients of a region connect to the role's first pod
-	// there. If the region has none, they connect to the first pod in the nearest region. status.endpoints has the
-	// addresses. With secretRef BenchmarkRuns can measure the database. engine.name is then the name of the database's
-	// protocol, and engine.parameters are the parameters of its clients, as with pods.client.
+	// Client marks this role as the role that clients connect to. The clients of a region connect to the role's first pod
+	// in that region or, if the region has none, to the first pod in the nearest region. status.endpoints lists the
+	// addresses. With secretRef, BenchmarkRuns can measure the database. As with pods.client, engine.name is then the
+	// name of the database's protocol, and engine.parameters are parameters of its clients.
 	// +optional
 	Client *RoleClient `json:"client,omitempty"`
 }
 
-// RoleAfter says for which pods another role's pods wait.
+// RoleAfter selects the pods of another role that must be available first.
 type RoleAfter struct {
-	// Role to wait for. A role may wait for its first pod; that pod does not wait for itself.
+	// Role to wait for. The pods of a role may wait for the first pod of the same role, which does not wait for itself.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=8
 	// +required
 	Role string `json:"role"`
-	// Hosts that must accept connections: Any (one host), All, or the First, in the order of regions and numbers.
+	// Hosts that must accept connections: Any (one host), All, or First, the first host by region and number.
 	// +kubebuilder:default=Any
 	// +optional
 	Hosts RoleHosts `json:"hosts,omitempty"`
@@ -162,34 +167,33 @@ type RoleHosts string
 const (
 	// RoleHostsAny selects any single pod.
 	RoleHostsAny RoleHosts = "Any"
-	// RoleHostsAll is all of them.
+	// RoleHostsAll selects all pods.
 	RoleHostsAll RoleHosts = "All"
-	// RoleHostsFirst selects the first pod, in the order of regions and numbers.
+	// RoleHostsFirst selects the first pod by region and number.
 	RoleHostsFirst RoleHosts = "First"
 )
 
 // HostList joins the hosts of a role into one string.
 type HostList struct {
-	// Name of the list: the variable is GEOBENCH_LIST_ and this.
+	// Name of the list. The variable is GEOBENCH_LIST_ followed by this name.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Z0-9_]*$`
 	// +required
 	Name string `json:"name"`
-	// Role of the hosts; the default is the role that has the list.
+	// Role of the hosts. The default is the role that contains the list.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=8
 	// +optional
 	Role string `json:"role,omitempty"`
-	// Format of one host, in which {host}, {pod}, {region} and {ordinal} are replaced; for example
-	// {pod}=http://{host}:2380.
+	// Format of each host; {host}, {pod}, {region} and {ordinal} are replaced. An example is {pod}=http://{host}:2380.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^[ -~]*$`
 	// +kubebuilder:default="{host}"
 	// +optional
 	Format string `json:"format,omitempty"`
-	// Separator between two of them.
+	// Separator between hosts.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^[ -~]*$`
@@ -198,9 +202,9 @@ type HostList struct {
 	Separator string `json:"separator,omitempty"`
 }
 
-// InitStep is a command that runs once in the database's network. It has the image, user, environment and volumes of a
-// role, without the variables that identify a pod (GEOBENCH_HOST and GEOBENCH_ORDINAL). Its volumes are empty at the
-// start.
+// InitStep is a command that runs once in the network of the database. It has the image, user, environment and volumes
+// of a role, except for the variables that identify a pod (GEOBENCH_HOST and GEOBENCH_ORDINAL). Its volumes are
+// initially empty.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.command) || has(self.args)",message="neither command nor args is set: the step would start another server of its role"
 type InitStep struct {
@@ -210,18 +214,18 @@ type InitStep struct {
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +required
 	Name string `json:"name"`
-	// Role that provides the image of the command. The command starts once all pods of the role run. They need not be
-	// ready: many servers are ready only after a step.
+	// Role that provides the image of the command. The command starts once all pods of the role are running. They need
+	// not be ready, because many servers become ready only after such a step.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=8
 	// +required
 	Role string `json:"role"`
-	// Region where it runs; without it, the first.
+	// Region in which the command runs. The default is the first region.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +optional
 	Region string `json:"region,omitempty"`
-	// Command in place of the image's entry point.
+	// Command that replaces the entry point of the image.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -235,21 +239,23 @@ type InitStep struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	// +optional
 	Args []string `json:"args,omitempty"`
-	// Timeout after which the step has failed, however often it was tried. Pods that do not get their image count too.
+	// Timeout after which the step has failed, including all retries. It includes the time in which pods cannot pull
+	// their image.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1s') && self <= duration('1h')",message="must be 1s to 1h, for example 10m"
 	// +kubebuilder:default="10m"
 	// +optional
 	Timeout Duration `json:"timeout,omitzero"`
 }
 
-// PodReady checks the readiness of a pod: by an HTTP request, or by a command that exits with 0.
+// PodReady is the readiness check of a pod: an HTTP request, or a command that exits with status 0.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.http) != has(self.command)",messageExpression="has(self.http) ? 'http and command are both set: keep one of them' : 'neither http nor command is set: say by which of them a pod shows that it is ready, or leave ready out'"
 type PodReady struct {
-	// HTTP asks for a path: an answer from 200 to 399 is yes.
+	// HTTP sends a GET request. The pod is ready if the status code is 200 to 399.
 	// +optional
 	HTTP *PodReadyHTTP `json:"http,omitempty"`
-	// Command runs in the container, within ten seconds. Nothing in it is replaced: a shell finds the environment.
+	// Command runs in the container and must exit within ten seconds. $(NAME) is not expanded, but a shell can read the
+	// environment.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -258,9 +264,9 @@ type PodReady struct {
 	Command []string `json:"command,omitempty"`
 }
 
-// PodReadyHTTP is a path of a pod that answers when it is ready.
+// PodReadyHTTP is the port and path of an HTTP readiness check.
 type PodReadyHTTP struct {
-	// Port to connect to, from ports.
+	// Port to connect to, one of ports.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +required
@@ -277,7 +283,7 @@ type PodReadyHTTP struct {
 type PodsClient struct {
 	ProgramClient `json:",inline"`
 
-	// SecretRef names a Secret of the same namespace with the keys username and password, and optionally ca.crt.
+	// SecretRef names a Secret in the same namespace with the keys username and password, and optionally ca.crt.
 	// +required
 	SecretRef LocalReference `json:"secretRef"`
 }
@@ -286,28 +292,27 @@ type PodsClient struct {
 type RoleClient struct {
 	ProgramClient `json:",inline"`
 
-	// SecretRef names a Secret of the same namespace with the keys username and password, and optionally ca.crt. Without it the database has
-	// addresses for clients, and BenchmarkRuns cannot measure it.
+	// SecretRef names a Secret in the same namespace with the keys username and password, and optionally ca.crt. Without
+	// it, the database has addresses for clients, but BenchmarkRuns cannot measure it.
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
 }
 
-// ProgramClient is the address to which clients of a program connect.
+// ProgramClient selects the pods and port that clients of a program connect to.
 type ProgramClient struct {
-	// Region of the pod that the clients of all regions connect to, over the emulated network: the first pod of this
-	// region, which is usually a primary. By default, clients connect to the first pod of their region, and all these pods
-	// must then accept writes.
+	// Region to whose first pod, usually a primary, the clients of all regions connect over the emulated network. By
+	// default, clients connect to the first pod of their own region, and all these pods must then accept writes.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +optional
 	Region string `json:"region,omitempty"`
-	// Port to connect to, from ports; the default is the first.
+	// Port to connect to, one of ports. The default is the first.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	Port int32 `json:"port,omitempty"`
-	// Database is the name of the database to use. The default of PostgreSQL is the user's name. MySQL has no default.
-	// etcd has only one database, without a name.
+	// Database is the name of the database to use. The default for PostgreSQL is the name of the user. MySQL has no
+	// default. etcd has only one database, which has no name.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Database string `json:"database,omitempty"`
@@ -327,12 +332,12 @@ type PodEnv struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Value string `json:"value,omitempty"`
-	// SecretKeyRef names the key of a Secret that holds the value.
+	// SecretKeyRef names the key of a Secret that contains the value.
 	// +optional
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
 }
 
-// SecretKeyReference is a key of a Secret of the same namespace.
+// SecretKeyReference is a key of a Secret in the same namespace.
 type SecretKeyReference struct {
 	// Name of the Secret.
 	// +kubebuilder:validation:MinLength=1
@@ -355,7 +360,7 @@ type PodPort struct {
 	// +kubebuilder:validation:XValidation:rule="self != 'admin'",message="must not be admin, which is for Geobench's sidecars"
 	// +required
 	Name string `json:"name"`
-	// Port number. 7001 to 7009 are Geobench's own.
+	// Port number. Geobench reserves 7001 to 7009.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:validation:XValidation:rule="self < 7001 || self > 7009",message="must not be 7001 to 7009, which are for Geobench's sidecars"
@@ -363,7 +368,7 @@ type PodPort struct {
 	Port int32 `json:"port"`
 }
 
-// PodVolume is a folder of a container: an empty folder that is deleted with the pod, or the keys of a ConfigMap or a
+// PodVolume is a folder in a container: an empty folder that is deleted with the pod, or the keys of a ConfigMap or a
 // Secret.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.sizeLimit) ? 1 : 0) + (has(self.configMapRef) ? 1 : 0) + (has(self.secretRef) ? 1 : 0) <= 1",message="a volume is at most one of an empty folder with sizeLimit, configMapRef and secretRef"
@@ -380,7 +385,7 @@ type PodVolume struct {
 	// +kubebuilder:validation:Pattern=`^/`
 	// +required
 	MountPath string `json:"mountPath"`
-	// SizeLimit of an empty folder; a pod that exceeds it is evicted.
+	// SizeLimit of an empty folder. A pod that exceeds it is evicted.
 	// +optional
 	SizeLimit *resource.Quantity `json:"sizeLimit,omitempty"`
 	// ConfigMapRef names the ConfigMap that provides the folder's files, one per key.

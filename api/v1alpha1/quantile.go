@@ -9,8 +9,8 @@ import (
 )
 
 // Quantile is a quantile of a latency in microseconds. It is an observed value, or a lower bound if the quantile falls
-// among transactions that were never answered. In JSON a value is a number, 105400, and a lower bound is a string, ">
-// 140000". A reader that expects a number therefore cannot take a bound for a value. The zero Quantile is the value 0.
+// among transactions that were never answered. In JSON, a value is a number (105400), and a lower bound is a string (">
+// 140000"), so a reader that expects a number cannot take a bound for a value. The zero Quantile is the value 0.
 //
 // +kubebuilder:validation:Type=""
 // +kubebuilder:validation:XIntOrString
@@ -25,10 +25,10 @@ type Quantile struct {
 // Observed returns a quantile that was observed, in microseconds.
 func Observed(microseconds int64) Quantile { return Quantile{Floor: microseconds} }
 
-// MoreThan returns a quantile of which only a lower bound is known, in microseconds.
+// MoreThan returns a quantile for which only a lower bound is known, in microseconds.
 func MoreThan(microseconds int64) Quantile { return Quantile{microseconds, true} }
 
-// Value returns the quantile in microseconds; ok is false where only a lower bound is known.
+// Value returns the quantile in microseconds. ok is false if only a lower bound is known.
 func (q Quantile) Value() (microseconds int64, ok bool) {
 	if q.Open {
 		return 0, false
@@ -36,7 +36,7 @@ func (q Quantile) Value() (microseconds int64, ok bool) {
 	return q.Floor, true
 }
 
-// Least returns the least that the quantile can be, in microseconds: its value, or its lower bound.
+// Least returns the value or the lower bound, in microseconds.
 func (q Quantile) Least() int64 { return q.Floor }
 
 // IsBound reports whether only a lower bound is known.
@@ -56,7 +56,7 @@ func (q Quantile) Compare(o Quantile) int {
 // boundPrefix marks a lower bound in JSON.
 const boundPrefix = "> "
 
-// MarshalJSON writes a value as a number and a lower bound as a string, "> 140000".
+// MarshalJSON encodes a value as a number and a lower bound as a string, "> 140000".
 func (q Quantile) MarshalJSON() ([]byte, error) {
 	if q.Open {
 		return json.Marshal(boundPrefix + strconv.FormatInt(q.Floor, 10))
@@ -64,7 +64,7 @@ func (q Quantile) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, q.Floor, 10), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON parses the output of MarshalJSON.
 func (q *Quantile) UnmarshalJSON(b []byte) error {
 	text, bound := string(b), false
 	if strings.HasPrefix(text, `"`) {

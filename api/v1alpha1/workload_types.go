@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Workload holds exactly one workload.
+// Workload contains exactly one workload.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.smallbank), has(self.rmw), has(self.ycsb), has(self.tpcc), has(self.micro), has(self.social)].exists_one(x, x)",messageExpression="has(self.smallbank) || has(self.rmw) || has(self.ycsb) || has(self.tpcc) || has(self.micro) || has(self.social) ? 'more than one of smallbank, rmw, ycsb, tpcc, micro, social is set: keep exactly one workload' : 'no workload is set: set exactly one of smallbank, rmw, ycsb, tpcc, micro, social'"
 type Workload struct {
@@ -10,15 +10,15 @@ type Workload struct {
 	// RMW is the microbenchmark of Detock (Nguyen et al., 2023): transactions that read and write random records.
 	// +optional
 	RMW *RMW `json:"rmw,omitempty"`
-	// YCSB is the Yahoo! Cloud Serving Benchmark (Cooper et al., 2010): its core workloads A to F, free mixes, and transactions of
-	// several operations.
+	// YCSB is the Yahoo! Cloud Serving Benchmark (Cooper et al., 2010): its core workloads A to F, custom mixes, and
+	// transactions of several operations.
 	// +optional
 	YCSB *YCSB `json:"ycsb,omitempty"`
 	// TPCC is the order-entry workload of TPC Benchmark C, revision 5.11.
 	// +optional
 	TPCC *TPCC `json:"tpcc,omitempty"`
 	// Micro is the microbenchmark of SDUR (Sciascia and Pedone, 2012): transactions that read and update two small items,
-	// in one partition or in two.
+	// in one or two partitions.
 	// +optional
 	Micro *Micro `json:"micro,omitempty"`
 	// Social is the social network of SDUR: users post messages, follow each other and read their timelines.
@@ -28,29 +28,29 @@ type Workload struct {
 
 // SmallBank is the workload of "SmallBank on Detock".
 type SmallBank struct {
-	// Customers is the number of accounts, each with a checking and a savings balance.
+	// Customers is the number of customers, each with a checking and a savings balance.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000000
 	// +kubebuilder:default=100000
 	// +optional
 	Customers int64 `json:"customers,omitempty"`
-	// Mix is the share of each transaction.
+	// Mix is the share of each transaction type.
 	// +kubebuilder:default={balance: 40, writeCheck: 25, depositChecking: 15, transactSavings: 15, amalgamate: 5}
 	// +optional
 	Mix SmallBankMix `json:"mix,omitzero"`
-	// MultiHomePercent is the share of final phases that touch accounts with different home regions.
+	// MultiHomePercent is the share of final phases that access accounts with different home regions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
 	// +optional
 	MultiHomePercent int32 `json:"multiHomePercent"`
-	// MultiPartitionPercent is the share of final phases that touch accounts of different partitions.
+	// MultiPartitionPercent is the share of final phases that access accounts in different partitions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
 	// +optional
 	MultiPartitionPercent int32 `json:"multiPartitionPercent"`
-	// HotPercent is the skew of the choice of customers: 0 is uniform, 100 the most skewed.
+	// HotPercent is the skew of the choice of customers: 0 is uniform, 100 is the most skewed.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
@@ -61,12 +61,12 @@ type SmallBank struct {
 	// then hotPercent of the customers, as in the code of SmallBank on Detock.
 	// +optional
 	HotSkew SmallBankHotSkew `json:"hotSkew,omitempty"`
-	// Lookups sets the homes of the customers of multi-home transactions. With Local, the default, the names that are
-	// looked up are in the client's region. With AnyHome, they can be in all regions, as in the code of SmallBank on
-	// Detock, so that lookups may be remote.
+	// Lookups sets the home regions of the customers that multi-home transactions look up by name. With Local, the
+	// default, they have their home in the client's region. With AnyHome, as in the code of SmallBank on Detock, they can
+	// have any home, so lookups may be remote.
 	// +optional
 	Lookups SmallBankLookups `json:"lookups,omitempty"`
-	// ForeignSingleHomePercent is the share of single-home final phases with a home other than the client's region. Every
+	// ForeignSingleHomePercent is the share of single-home final phases whose home is not the client's region. Every
 	// other region is equally likely.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -74,55 +74,54 @@ type SmallBank struct {
 	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
 	// DependentPercent is the share of transactions that are not split into phases. Such a transaction reads the
 	// customer's id by name and then uses the accounts of that id, which are not known in advance. Engines that must know
-	// a transaction's rows in advance look them up first.
+	// all rows in advance look them up first.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DependentPercent int32 `json:"dependentPercent,omitempty"`
-	// PaddingBytes is the number of bytes added to the arguments of each transaction, lookups included, and to its result.
-	// It stands for other contents of a system's messages, such as keys, values and traces of a transaction's path. The
-	// padding travels with the arguments and the result. Only Geobench's own engines can carry it.
+	// PaddingBytes is the number of bytes added to the arguments of each transaction, lookups included, and to its
+	// result. It stands for other contents of a system's messages, such as keys, values and traces. Only Geobench's own
+	// engines support it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	PaddingBytes int32 `json:"paddingBytes,omitempty"`
-	// MixPhases are mixes that follow each other in equal parts of the measured time, in the place of mix. Warm-ups have the
-	// first.
+	// MixPhases lists mixes for successive equal parts of the measured time. It replaces mix. Warm-ups use the first.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	MixPhases []SmallBankMix `json:"mixPhases,omitempty"`
-	// Sunflower moves the load from region to region: each entry is active for an equal share of the measured time.
+	// Sunflower moves the load from region to region: each entry applies to an equal part of the measured time.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Sunflower []SunflowerTarget `json:"sunflower,omitempty"`
 }
 
-// SmallBankHotSkew says what hotPercent skews.
+// SmallBankHotSkew is the meaning of hotPercent.
 // +kubebuilder:validation:Enum=Share;Range
 type SmallBankHotSkew string
 
 const (
-	// SmallBankHotSkewShare is a share of skewed draws.
+	// SmallBankHotSkewShare means that hotPercent is the share of draws that use NURand.
 	SmallBankHotSkewShare SmallBankHotSkew = "Share"
-	// SmallBankHotSkewRange is the range of NURand.
+	// SmallBankHotSkewRange means that hotPercent sets the range of NURand, which all draws use.
 	SmallBankHotSkewRange SmallBankHotSkew = "Range"
 )
 
-// SmallBankLookups selects the homes of the names that are looked up.
+// SmallBankLookups selects the home regions of the customers that are looked up.
 // +kubebuilder:validation:Enum=Local;AnyHome
 type SmallBankLookups string
 
 const (
-	// SmallBankLookupsLocal looks up names of the client's region alone.
+	// SmallBankLookupsLocal looks up only customers of the client's region.
 	SmallBankLookupsLocal SmallBankLookups = "Local"
-	// SmallBankLookupsAnyHome looks up names of any region for multi-home transactions.
+	// SmallBankLookupsAnyHome looks up customers of any region for multi-home transactions.
 	SmallBankLookupsAnyHome SmallBankLookups = "AnyHome"
 )
 
-// SmallBankMix is the share of each transaction in percent; the shares sum to 100.
+// SmallBankMix is the share of each transaction type in percent; the shares sum to 100.
 //
 // +kubebuilder:validation:XValidation:rule="self.balance + self.writeCheck + self.depositChecking + self.transactSavings + self.amalgamate == 100",messageExpression="'balance + writeCheck + depositChecking + transactSavings + amalgamate is %d: it must be 100 (percent)'.format([self.balance + self.writeCheck + self.depositChecking + self.transactSavings + self.amalgamate])"
 type SmallBankMix struct {
@@ -132,7 +131,7 @@ type SmallBankMix struct {
 	// +kubebuilder:default=0
 	// +optional
 	Balance int32 `json:"balance"`
-	// WriteCheck takes a check from the checking balance, with a penalty of 1 on overdraft.
+	// WriteCheck deducts a check from the checking balance, with a penalty of 1 on overdraft.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
@@ -158,28 +157,28 @@ type SmallBankMix struct {
 	Amalgamate int32 `json:"amalgamate"`
 }
 
-// SunflowerTarget is a region that temporarily attracts load from other regions.
+// SunflowerTarget is a region that temporarily attracts load from all regions.
 type SunflowerTarget struct {
-	// Region that the clients turn to.
+	// Region that attracts the load.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +required
 	Region string `json:"region"`
-	// HitPercent is the share of transactions, of every client, that go to that region's data.
+	// HitPercent is the share of every client's transactions that access data of that region.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +required
 	HitPercent int32 `json:"hitPercent"`
 }
 
-// HomeRanks is the order in which a region's clients take other regions for near.
+// HomeRanks orders other regions by distance from the clients of a region.
 type HomeRanks struct {
 	// Region of the clients.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +required
 	Region string `json:"region"`
-	// Others are all other regions that rows call home, the nearest first.
+	// Others lists all other home regions, the nearest first.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=31
@@ -189,26 +188,25 @@ type HomeRanks struct {
 	Others []string `json:"others"`
 }
 
-// RMW reads and writes random records.
+// RMW is a workload of transactions that read and write random records.
 //
 // +kubebuilder:validation:XValidation:rule="self.writesPerTransaction <= self.recordsPerTransaction",messageExpression="'writesPerTransaction %d is more than recordsPerTransaction (%d): a transaction can write at most the records that it touches'.format([self.writesPerTransaction, self.recordsPerTransaction])",fieldPath=".writesPerTransaction"
 // +kubebuilder:validation:XValidation:rule="self.hotRecordsPerTransaction <= self.recordsPerTransaction",messageExpression="'hotRecordsPerTransaction %d is more than recordsPerTransaction (%d)'.format([self.hotRecordsPerTransaction, self.recordsPerTransaction])",fieldPath=".hotRecordsPerTransaction"
 // +kubebuilder:validation:XValidation:rule="self.hotRecordsPerTransaction == 0 || self.hotRecords > 0",message="hotRecordsPerTransaction needs hotRecords greater than 0: it says how many records are hot",fieldPath=".hotRecords"
 type RMW struct {
-	// Records in the database.
+	// Records is the number of records in the database.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000000
 	// +kubebuilder:default=100000
 	// +optional
 	Records int64 `json:"records,omitempty"`
-	// RecordsPerTransaction is the number of distinct records that a transaction touches.
+	// RecordsPerTransaction is the number of distinct records that a transaction accesses.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
 	// +optional
 	RecordsPerTransaction int32 `json:"recordsPerTransaction,omitempty"`
-	// WritesPerTransaction is the number of these records that are written; the transaction only reads the remaining
-	// records.
+	// WritesPerTransaction is the number of these records that a transaction writes. It only reads the remaining records.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
@@ -220,71 +218,72 @@ type RMW struct {
 	// +kubebuilder:default=100
 	// +optional
 	ValueBytes int32 `json:"valueBytes,omitempty"`
-	// MultiHomePercent is the share of transactions that touch records with different home regions.
+	// MultiHomePercent is the share of transactions that access records with different home regions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
 	// +optional
 	MultiHomePercent int32 `json:"multiHomePercent"`
-	// HomesPerMultiHome is the number of home regions that a multi-home transaction touches.
+	// HomesPerMultiHome is the number of home regions that a multi-home transaction accesses.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=32
 	// +kubebuilder:default=2
 	// +optional
 	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
-	// OtherHomesThetaPercent, if it is set, draws the homes other than the client's by distance: the k-th nearest region,
-	// by declared round trips, in proportion to 1 / k^theta. The value is theta in hundredths: 100 is Zipf's law. Without
-	// it each home is equally likely.
+	// OtherHomesThetaPercent, if set, chooses the homes other than the client's by distance: the k-th nearest region, by
+	// declared round-trip time, in proportion to 1 / k^theta. The value is theta in hundredths: 100 is Zipf's law. By
+	// default, all homes are equally likely.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	OtherHomesThetaPercent *int32 `json:"otherHomesThetaPercent,omitempty"`
-	// OtherHomesRanks are the distance orders for otherHomesThetaPercent, in place of the declared round trips: one order
-	// for each region that rows have as their home.
+	// OtherHomesRanks overrides the order of regions for otherHomesThetaPercent, with one entry for each home region. By
+	// default, the declared round-trip times determine the order.
 	// +listType=map
 	// +listMapKey=region
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	OtherHomesRanks []HomeRanks `json:"otherHomesRanks,omitempty"`
-	// MultiPartitionPercent is the share of transactions that touch records of different partitions.
+	// MultiPartitionPercent is the share of transactions that access records in different partitions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
 	// +optional
 	MultiPartitionPercent int32 `json:"multiPartitionPercent"`
-	// PartitionsPerMultiPartition is the number of partitions that a multi-partition transaction touches.
+	// PartitionsPerMultiPartition is the number of partitions that a multi-partition transaction accesses.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=2
 	// +optional
 	PartitionsPerMultiPartition int32 `json:"partitionsPerMultiPartition,omitempty"`
-	// HotRecords is the number of hot records of each partition and home; 0 is no hot records, all are chosen uniformly.
+	// HotRecords is the number of hot records in each partition of each home. With 0 there are none, and all records are
+	// chosen uniformly.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000000
 	// +kubebuilder:default=0
 	// +optional
 	HotRecords int64 `json:"hotRecords"`
-	// HotRecordsPerTransaction is the number of a transaction's records that are hot.
+	// HotRecordsPerTransaction is the number of hot records among the records of a transaction.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=0
 	// +optional
 	HotRecordsPerTransaction int32 `json:"hotRecordsPerTransaction"`
-	// ForeignSingleHomePercent is the share of single-home transactions with a home other than the client's region. Every
+	// ForeignSingleHomePercent is the share of single-home transactions whose home is not the client's region. Every
 	// other region is equally likely.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
-	// DependentPercent is the share of transactions with a last record that depends on the value of the first record. The
-	// last record is then one of two records with the same home and partition. Engines that must know a transaction's rows
-	// in advance look them up first.
+	// DependentPercent is the share of transactions whose last record depends on the value of the first record. The last
+	// record is then one of two records with the same home and partition. Engines that must know all rows in advance look
+	// them up first.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DependentPercent int32 `json:"dependentPercent,omitempty"`
-	// Types are types of transactions, each with a share, that override some of the parameters above. By default there is
+	// Types are transaction types, each with a share, that override some of the parameters above. By default, there is
 	// one type, rmw.
 	// +listType=map
 	// +listMapKey=name
@@ -292,8 +291,8 @@ type RMW struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Types []RMWType `json:"types,omitempty"`
-	// MixPhases are mixes of the types that follow each other in equal parts of the measured time, in the place of the types'
-	// percent. Warm-ups have the first.
+	// MixPhases lists mixes of the types for successive equal parts of the measured time. It replaces the types' percent.
+	// Warm-ups use the first.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -301,9 +300,9 @@ type RMW struct {
 	MixPhases []RMWMix `json:"mixPhases,omitempty"`
 }
 
-// RMWMix is the share of each type.
+// RMWMix is the share of each transaction type.
 type RMWMix struct {
-	// Percents are the shares of the types, in their order; they sum to 100.
+	// Percents are the shares of the types in percent, in the order of types; they sum to 100.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -313,56 +312,56 @@ type RMWMix struct {
 	Percents []int32 `json:"percents"`
 }
 
-// RMWType is a type of transaction. Unset fields take the values of the workload's parameters.
+// RMWType is a transaction type. Fields that are not set take the values of the workload's parameters.
 type RMWType struct {
-	// Name of the type, as results have it.
+	// Name of the type in results.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24
 	// +kubebuilder:validation:Pattern=`^[a-z][A-Za-z0-9]*$`
 	// +required
 	Name string `json:"name"`
-	// Percent of the transactions that have this type; the percentages of all types sum to 100. Not used with mixPhases.
+	// Percent of the transactions that have this type. The percentages of all types sum to 100. It is not used with
+	// mixPhases.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Percent int32 `json:"percent,omitempty"`
-	// RecordsPerTransaction is the number of distinct records that a transaction touches.
+	// RecordsPerTransaction is the number of distinct records that a transaction accesses.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	RecordsPerTransaction *int32 `json:"recordsPerTransaction,omitempty"`
-	// WritesPerTransaction is the number of these records that are written.
+	// WritesPerTransaction is the number of these records that a transaction writes.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	WritesPerTransaction *int32 `json:"writesPerTransaction,omitempty"`
-	// HotRecords is the number of hot records of each partition and home.
+	// HotRecords is the number of hot records in each partition of each home.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	HotRecords *int64 `json:"hotRecords,omitempty"`
-	// HotRecordsPerTransaction is the number of a transaction's records that are hot.
+	// HotRecordsPerTransaction is the number of hot records among the records of a transaction.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	HotRecordsPerTransaction *int32 `json:"hotRecordsPerTransaction,omitempty"`
-	// MultiHomePercent is the share of the type's transactions that touch records with different home regions.
+	// MultiHomePercent is the share of the type's transactions that access records with different home regions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MultiHomePercent *int32 `json:"multiHomePercent,omitempty"`
-	// MultiPartitionPercent is the share of the type's transactions that touch records of different partitions.
+	// MultiPartitionPercent is the share of the type's transactions that access records in different partitions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MultiPartitionPercent *int32 `json:"multiPartitionPercent,omitempty"`
-	// ForeignSingleHomePercent is the share of the type's single-home transactions with a home other than the client's
-	// region.
+	// ForeignSingleHomePercent is the share of the type's single-home transactions whose home is not the client's region.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ForeignSingleHomePercent *int32 `json:"foreignSingleHomePercent,omitempty"`
-	// DependentPercent is the share of the type's transactions with a last record that depends on the value of the first
+	// DependentPercent is the share of the type's transactions whose last record depends on the value of the first
 	// record.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -371,16 +370,16 @@ type RMWType struct {
 }
 
 // Micro reads and updates two items of 4 bytes in each transaction. A partition belongs to one region, like the groups
-// of servers in the paper: a database of two regions with two partitions each has four.
+// of servers in the paper: a database of two regions with two partitions each has four partitions.
 type Micro struct {
-	// ItemsPerPartition is the number of items of each partition of each region.
+	// ItemsPerPartition is the number of items in each partition of each region.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=1000000000
 	// +kubebuilder:default=1000000
 	// +optional
 	ItemsPerPartition int64 `json:"itemsPerPartition,omitempty"`
-	// GlobalPercent is the share of transactions that update an item of a partition of their client's region and an item
-	// of any other partition. The remaining transactions update two items of one partition of the region.
+	// GlobalPercent is the share of transactions that update one item in a partition of the client's region and one item
+	// in any other partition. The remaining transactions update two items in one partition of the region.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
@@ -388,36 +387,37 @@ type Micro struct {
 	GlobalPercent int32 `json:"globalPercent"`
 }
 
-// Social is a network of users. Each has a list of its consumers (users that follow it), a list of its producers (users
-// that it follows) and its newest posts.
+// Social is a social network of users. Each user has a list of consumers (users who follow the user), a list of
+// producers (users whom the user follows) and the user's newest posts.
 //
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser <= self.listLimit",messageExpression="'producersPerUser %d is more than listLimit (%d), the most that a list can hold'.format([self.producersPerUser, self.listLimit])",fieldPath=".producersPerUser"
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser < self.usersPerPartition",messageExpression="'producersPerUser %d is not less than usersPerPartition (%d): a user follows others, each once'.format([self.producersPerUser, self.usersPerPartition])",fieldPath=".producersPerUser"
 type Social struct {
-	// UsersPerPartition is the number of users of each partition of each region.
+	// UsersPerPartition is the number of users in each partition of each region.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=100000000
 	// +kubebuilder:default=100000
 	// +optional
 	UsersPerPartition int64 `json:"usersPerPartition,omitempty"`
-	// Mix is the share of each transaction.
+	// Mix is the share of each transaction type.
 	// +kubebuilder:default={timelinePermille: 850, postPermille: 75, followPermille: 75}
 	// +optional
 	Mix SocialMix `json:"mix,omitzero"`
-	// GlobalFollowPercent is the share of follows between users in different partitions, in the load phase and in the run.
+	// GlobalFollowPercent is the share of follows between users in different partitions, in the initial data and during
+	// the run.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=50
 	// +optional
 	GlobalFollowPercent int32 `json:"globalFollowPercent"`
-	// ProducersPerUser is the initial number of users that each user follows, and the initial number of its followers.
+	// ProducersPerUser is the initial number of producers of each user, and of consumers.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
 	// +optional
 	ProducersPerUser int32 `json:"producersPerUser,omitempty"`
-	// ListLimit is the largest number of users in a list of producers or of consumers. A follow that finds a list full
-	// changes neither list.
+	// ListLimit is the maximum length of a list of producers or consumers. A follow that finds either list full changes
+	// neither.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1000
@@ -429,13 +429,13 @@ type Social struct {
 	// +kubebuilder:default=140
 	// +optional
 	PostBytes int32 `json:"postBytes,omitempty"`
-	// PostsPerUser is the number of posts of each user that are kept: the newest.
+	// PostsPerUser is the number of posts that are kept of each user; older posts are dropped.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=10
 	// +optional
 	PostsPerUser int32 `json:"postsPerUser,omitempty"`
-	// PostsPerTimeline is the number of posts that a timeline shows: the newest of all producers.
+	// PostsPerTimeline is the number of posts in a timeline: the newest posts of all producers.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=20
@@ -443,11 +443,11 @@ type Social struct {
 	PostsPerTimeline int32 `json:"postsPerTimeline,omitempty"`
 }
 
-// SocialMix is the share of each transaction, per mille; the shares sum to 1000.
+// SocialMix is the share of each transaction type, per mille; the shares sum to 1000.
 //
 // +kubebuilder:validation:XValidation:rule="self.timelinePermille + self.postPermille + self.followPermille == 1000",messageExpression="'timelinePermille + postPermille + followPermille is %d: it must be 1000 (per mille)'.format([self.timelinePermille + self.postPermille + self.followPermille])"
 type SocialMix struct {
-	// TimelinePermille is the share of timelines: the newest posts of all whom a user follows.
+	// TimelinePermille is the share of timeline reads, which return the newest posts of all producers of a user.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=0

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// YCSB reads, updates, inserts and scans records.
+// YCSB is a workload of transactions that read, update, insert and scan records.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.preset) != has(self.mix)",messageExpression="has(self.preset) ? 'preset and mix are both set: keep one of them' : 'neither preset nor mix is set: choose a preset from A to F, or give the shares of a mix'"
 // +kubebuilder:validation:XValidation:rule="self.fieldCount * self.fieldBytes <= 65536",messageExpression="'fieldCount x fieldBytes is %d: a record can have at most 65536 bytes'.format([self.fieldCount * self.fieldBytes])",fieldPath=".fieldBytes"
@@ -11,14 +11,15 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || !has(self.distribution) || self.distribution != 'OneHotPerHome'",message="OneHotPerHome needs locality Home: with None a transaction has no homes of its own",fieldPath=".distribution"
 // +kubebuilder:validation:XValidation:rule="self.locality == 'Home' || !has(self.homesThetaPercent)",message="homesThetaPercent needs locality Home: with None records are drawn wherever they live",fieldPath=".homesThetaPercent"
 type YCSB struct {
-	// Preset is a core workload of YCSB. A is 50% reads and 50% updates, B 95% reads and 5% updates, C reads only. D is
-	// 95% reads of the latest records and 5% inserts, E 95% scans and 5% inserts, F 50% reads and 50% read-modify-writes.
+	// Preset is a core workload of YCSB. A is 50% reads and 50% updates; B is 95% reads and 5% updates; C is reads only.
+	// D is 95% reads of the latest records and 5% inserts; E is 95% scans and 5% inserts; F is 50% reads and 50%
+	// read-modify-writes.
 	// +optional
 	Preset YCSBPreset `json:"preset,omitempty"`
-	// Mix is the share of each operation, in place of a preset.
+	// Mix is the share of each operation. It replaces preset.
 	// +optional
 	Mix *YCSBMix `json:"mix,omitempty"`
-	// Records in the database at the beginning.
+	// Records is the initial number of records.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000000
 	// +kubebuilder:default=100000
@@ -30,7 +31,7 @@ type YCSB struct {
 	// +kubebuilder:default=10
 	// +optional
 	FieldCount int32 `json:"fieldCount,omitempty"`
-	// FieldBytes is the size of a field. A record has 16 bytes more than its fields.
+	// FieldBytes is the size of a field. A record is 16 bytes longer than its fields.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
 	// +kubebuilder:default=100
@@ -41,19 +42,19 @@ type YCSB struct {
 	// +kubebuilder:default=false
 	// +optional
 	WriteAllFields bool `json:"writeAllFields"`
-	// OperationsPerTransaction is the number of operations of a transaction, each drawn by the mix. Their records may
-	// coincide.
+	// OperationsPerTransaction is the number of operations in a transaction, each drawn from the mix. Several operations
+	// may use the same record.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1
 	// +optional
 	OperationsPerTransaction int32 `json:"operationsPerTransaction,omitempty"`
-	// Distribution of the chosen records. The default is the distribution of the preset: Latest for D, Zipfian for all
-	// other presets and for a mix.
+	// Distribution by which records are chosen. The default is the distribution of the preset: Latest for D, Zipfian for
+	// all other presets and for a mix.
 	// +optional
 	Distribution YCSBDistribution `json:"distribution,omitempty"`
-	// ThetaPercent is the exponent of the distributions Zipfian and Latest, in hundredths: 99 is a theta of 0.99, 0 is
-	// uniform.
+	// ThetaPercent is the exponent of the distributions Zipfian and Latest, in hundredths: 99 is a theta of 0.99, and 0
+	// is uniform.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=99
@@ -65,7 +66,7 @@ type YCSB struct {
 	// +kubebuilder:default=20
 	// +optional
 	HotRecordsPercent int32 `json:"hotRecordsPercent,omitempty"`
-	// HotRecords is the number of hot records of each home and partition, with the distribution OneHotPerHome.
+	// HotRecords is the number of hot records in each partition of each home, with the distribution OneHotPerHome.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
@@ -76,49 +77,49 @@ type YCSB struct {
 	// +kubebuilder:default=80
 	// +optional
 	HotOperationsPercent int32 `json:"hotOperationsPercent"`
-	// MaxScanRecords is the largest number of records of a scan. Scan lengths are uniform between 1 and this number.
+	// MaxScanRecords is the maximum number of records of a scan. Scan lengths are uniform between 1 and this number.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=100
 	// +optional
 	MaxScanRecords int32 `json:"maxScanRecords,omitempty"`
-	// Locality is Home or None. With Home, clients work on records with their region as the home, except in multi-home
-	// transactions. With None, they work on all records, in any region.
+	// Locality is Home or None. With Home, clients use records whose home is their region, except in multi-home
+	// transactions. With None, they use all records, regardless of home.
 	// +kubebuilder:default=Home
 	// +optional
 	Locality YCSBLocality `json:"locality,omitempty"`
-	// MultiHomePercent is the share of transactions that touch records with different home regions.
+	// MultiHomePercent is the share of transactions that access records with different home regions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
 	// +optional
 	MultiHomePercent int32 `json:"multiHomePercent"`
-	// HomesPerMultiHome is the number of home regions that a multi-home transaction touches.
+	// HomesPerMultiHome is the number of home regions that a multi-home transaction accesses.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=32
 	// +kubebuilder:default=2
 	// +optional
 	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
-	// ForeignSingleHomePercent is the share of single-home transactions with a home other than the client's region. Every
-	// other region is equally likely. It needs locality Home.
+	// ForeignSingleHomePercent is the share of single-home transactions whose home is not the client's region. Every
+	// other region is equally likely. It requires locality Home.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ForeignSingleHomePercent int32 `json:"foreignSingleHomePercent,omitempty"`
-	// HomesThetaPercent, if it is set, takes the place of homesPerMultiHome: multi-home transactions touch two homes or
-	// more, up to all of them, k + 1 homes in proportion to 1 / k^theta. It is theta in hundredths; 0 is uniform. The types of
-	// transactions are then oneHome, twoHomes and moreHomes.
+	// HomesThetaPercent, if set, replaces homesPerMultiHome. Multi-home transactions then access at least two homes and
+	// at most all of them: k + 1 homes with a probability proportional to 1 / k^theta. The value is theta in hundredths;
+	// 0 is uniform. The transaction types are then oneHome, twoHomes and moreHomes.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	HomesThetaPercent *int32 `json:"homesThetaPercent,omitempty"`
-	// MultiPartitionPercent is the share of transactions that touch records of different partitions.
+	// MultiPartitionPercent is the share of transactions that access records in different partitions.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
 	// +optional
 	MultiPartitionPercent int32 `json:"multiPartitionPercent"`
-	// PartitionsPerMultiPartition is the number of partitions that a multi-partition transaction touches.
+	// PartitionsPerMultiPartition is the number of partitions that a multi-partition transaction accesses.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=2
@@ -130,22 +131,22 @@ type YCSB struct {
 // +kubebuilder:validation:Enum=A;B;C;D;E;F
 type YCSBPreset string
 
-// YCSBDistribution says which records are chosen how often.
+// YCSBDistribution is the distribution by which records are chosen.
 // +kubebuilder:validation:Enum=Uniform;Zipfian;Latest;Hotspot;OneHotPerHome
 type YCSBDistribution string
 
 const (
-	// YCSBUniform: all records alike.
+	// YCSBUniform chooses all records with equal probability.
 	YCSBUniform YCSBDistribution = "Uniform"
-	// YCSBZipfian: the record of rank k in proportion to 1 / k^theta.
+	// YCSBZipfian chooses the record of rank k with a probability proportional to 1 / k^theta.
 	YCSBZipfian YCSBDistribution = "Zipfian"
-	// YCSBLatest: as Zipfian, where the latest record has rank 1.
+	// YCSBLatest is YCSBZipfian with ranks by age: the latest record has rank 1.
 	YCSBLatest YCSBDistribution = "Latest"
-	// YCSBHotspot sends a share of the operations to a share of the records, and the remaining operations to the remaining
-	// records; the choice is uniform in both sets.
+	// YCSBHotspot directs a share of the operations to a share of the records, and the remaining operations to the
+	// remaining records. The choice within both sets is uniform.
 	YCSBHotspot YCSBDistribution = "Hotspot"
-	// YCSBOneHotPerHome: the first operation of a transaction in each of its homes chooses one of the first hotRecords
-	// records there. The later operations choose among the remaining records. Both choices are uniform.
+	// YCSBOneHotPerHome makes the first operation of a transaction in each of its homes choose one of the first
+	// hotRecords records there. Later operations choose among the remaining records. Both choices are uniform.
 	YCSBOneHotPerHome YCSBDistribution = "OneHotPerHome"
 )
 
@@ -154,9 +155,9 @@ const (
 type YCSBLocality string
 
 const (
-	// YCSBHome: in the client's region, but for multi-home transactions.
+	// YCSBHome restricts clients to records of their region, except in multi-home transactions.
 	YCSBHome YCSBLocality = "Home"
-	// YCSBAnywhere: anywhere.
+	// YCSBAnywhere allows all records.
 	YCSBAnywhere YCSBLocality = "None"
 )
 

@@ -12,19 +12,19 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// baselineSet is what runs are compared with when they are over.
+// baselineSet has the baselines with which finished runs are compared.
 type baselineSet struct {
-	// all has the results with which every run is compared; empty if each run has a separate baseline.
+	// all has the baseline of every run; nil if each run has a separate baseline.
 	all []*result.Document
-	// names of the runs with a baseline: what spec.baselineRef names.
+	// names maps runs to the run that their spec.baselineRef names.
 	names map[string]string
-	// kept are results from before, by name.
+	// kept has results of earlier commands, by name.
 	kept map[string]*result.Document
 }
 
-// baselines finds the baselines of the plans' runs before the runs spend time. A baseline is the result that a flag
-// names or, for spec.baselineRef, a run of the same manifests. It may also be a result that an earlier command kept in
-// the same folder.
+// baselines finds the baselines of the plans' runs before any run starts. A baseline is the result that the flag names
+// or, for spec.baselineRef, the result of a run in the same manifests or of an earlier command with the same --save
+// folder.
 func baselines(cmd *cobra.Command, plans []*plan.Plan, flag, save string) (*baselineSet, error) {
 	b := &baselineSet{names: map[string]string{}, kept: map[string]*result.Document{}}
 	if flag != "" {
@@ -45,6 +45,7 @@ func baselines(cmd *cobra.Command, plans []*plan.Plan, flag, save string) (*base
 			continue
 		}
 		b.names[p.Run.Name] = ref.Name
+		// A run in the same command will have its result by then. Its own earlier result must be in the folder.
 		if here[ref.Name] && ref.Name != p.Run.Name {
 			continue
 		}
@@ -62,7 +63,7 @@ func baselines(cmd *cobra.Command, plans []*plan.Plan, flag, save string) (*base
 	return b, nil
 }
 
-// of are the results to compare a run with; nil for none.
+// of returns the results to compare a run with, or nil.
 func (b *baselineSet) of(d *result.Document, docs []*result.Document) []*result.Document {
 	if b.all != nil {
 		return b.all
@@ -79,9 +80,9 @@ func (b *baselineSet) of(d *result.Document, docs []*result.Document) []*result.
 	return nil
 }
 
-// compare prints the comparisons of the runs with their baselines: as tables below the tables of the results, or else a
-// sentence each on standard error, so that standard output holds only the documents. regressed is an error with an exit
-// code if a run is worse than its baseline.
+// compare prints the comparisons of runs with their baselines. For tables it prints them below the results. For other
+// formats it prints a sentence each on standard error, so that standard output has only documents. regressed is an
+// error with an exit code if a run is worse than its baseline.
 func (b *baselineSet) compare(cmd *cobra.Command, docs []*result.Document, format string) (regressed, err error) {
 	for _, d := range docs {
 		baseline := b.of(d, docs)

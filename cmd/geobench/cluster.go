@@ -4,7 +4,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// clusterCommands are the commands that talk to a Kubernetes API server.
+// clusterCommands returns the commands that access a Kubernetes API server.
 func clusterCommands() []*cobra.Command {
 	return []*cobra.Command{newOperatorCommand(), newWorkerCommand(), newStewardCommand(), newSelftestCommand(), newWANCommand()}
 }

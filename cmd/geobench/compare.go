@@ -48,6 +48,7 @@ Exit codes: 0 no difference or an improvement; 1 a regression; 2 wrong input; 3 
 				return err
 			}
 			o := result.CompareOptions{Alpha: alpha, Threshold: threshold / 100}
+			// Compare takes 0 for the default threshold, and a negative value for none.
 			if threshold == 0 {
 				o.Threshold = -1
 			}

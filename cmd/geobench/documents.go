@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// documents reads the result documents that args name: files, - for standard input, folders with all the results in
-// them, and runs on a cluster as run/NAME (kubectl geobench: NAME too).
+// documents reads the result documents that args name: files, - for standard input, folders with all their results, and
+// run/NAME for runs on a cluster. As a kubectl plugin it also accepts NAME.
 func documents(cmd *cobra.Command, args ...string) ([]*result.Document, error) {
 	var docs []*result.Document
 	for _, arg := range args {
@@ -42,7 +42,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// readDocuments reads a file, or all results of a folder in the order of their file names.
+// readDocuments reads a file, or all results of a folder, sorted by file name.
 func readDocuments(path string) ([]*result.Document, error) {
 	info, err := os.Stat(path)
 	if path == "-" || err == nil && !info.IsDir() {
@@ -73,7 +73,7 @@ func readDocuments(path string) ([]*result.Document, error) {
 	return docs, nil
 }
 
-// notThere says which file may have been meant.
+// notThere adds a suggestion to the error for a missing file.
 func notThere(path string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err

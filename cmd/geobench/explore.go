@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// maxShown bounds the failing seeds that are described in full, for each engine.
+	// maxShown bounds the failing seeds, per engine, that are described in full.
 	maxShown = 5
-	// saveEvery is after how many seeds their progress is saved: some seconds'.
+	// saveEvery is the number of seeds after which the progress is saved. They take a few seconds.
 	saveEvery = 100
 )
 
-// exploration is the request in the flags of explore.
+// exploration is the state of an explore command, including its flags.
 type exploration struct {
 	names         []string
 	first, count  uint64
@@ -53,7 +53,7 @@ type exploration struct {
 	seeds  explore.Seeds   // of the shard
 	reach  *explore.Reach
 	failed int
-	// pageErr is the error of writing the page.
+	// pageErr is the error from writing the page.
 	pageErr error
 }
 
@@ -122,7 +122,7 @@ With --shard I/N it runs every N-th of the seeds, so that N machines share them,
 	return cmd
 }
 
-// check refuses flags that don't go together.
+// check validates the flags and their combinations.
 func (x *exploration) check() (err error) {
 	all := engines.All()
 	x.hunted, x.table = map[string]broken.Database{}, map[string]*protocol.Engine{}
@@ -150,6 +150,7 @@ func (x *exploration) check() (err error) {
 	}
 	var index, shards uint64 = 0, 1
 	if x.shard != "" {
+		// The newline makes Sscanf reject trailing characters.
 		if n, bad := fmt.Sscanf(x.shard+"\n", "%d/%d\n", &index, &shards); n != 2 || bad != nil || index >= shards {
 			return usageError("--shard: %q is not I/N with I from 0 to N-1, for example 0/16", x.shard)
 		}
@@ -212,10 +213,10 @@ func (x *exploration) run() error {
 	return errors.Join(x.pageErr, x.conclude())
 }
 
-// progress opens the file of --state; nil if there is none.
+// progress opens the file of --state. It returns nil without the flag.
 func (x *exploration) progress() (*explore.Progress, error) {
 	if x.state == "" {
-		return nil, nil //nolint:nilnil // none was asked for
+		return nil, nil //nolint:nilnil // not requested
 	}
 	worlds := fmt.Sprintf("hostile %v, slow %v, core %v, buggify %v, disk %v, replace %v, runs %v, invariants %v, checkpoints %v, wide %v, level %s", x.hostile, x.slow, x.core, x.buggify, x.disk, x.replace, x.runs, x.invariants, x.checkpoints, x.wide, x.level)
 	build, err := version.Build()
@@ -225,7 +226,7 @@ func (x *exploration) progress() (*explore.Progress, error) {
 	return explore.OpenProgress(x.state, build, worlds, x.seeds)
 }
 
-// traceSeed shows all events of a seed's scenario, or of its minimal scenario.
+// traceSeed prints all events of a seed's scenario or, with --shrink, of its minimal failing scenario.
 func (x *exploration) traceSeed(c explore.Config) {
 	line := func(line string) { fmt.Fprintln(x.out, line) }
 	if !x.shrink {
@@ -242,7 +243,7 @@ func (x *exploration) traceSeed(c explore.Config) {
 	}
 }
 
-// hunt looks for a seed that catches a database which is wrong on purpose.
+// hunt looks for a seed that catches a faulty variant.
 func (x *exploration) hunt(c explore.Config) {
 	caught := explore.Hunt(x.ctx, x.hunted[c.Engine.Name], c, x.seeds, nil)
 	fmt.Fprintln(x.out, &caught)
@@ -253,7 +254,7 @@ func (x *exploration) hunt(c explore.Config) {
 	x.tellLeast(c, caught.First)
 }
 
-// soak runs the seeds of an engine, and reports the seeds that fail.
+// soak runs the seeds of an engine and reports the failing ones.
 func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 	var more []string
 	var saveErr error
@@ -290,6 +291,7 @@ func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 		first := explore.Soak(x.ctx, c, usual, tell)
 		fmt.Fprintln(x.out, &first)
 		x.failed += first.Failed
+		// Marks that only unusual scenarios reach need hostile ones, so the second half of the seeds uses these.
 		c.Hostile = true
 		hostile := x.seeds
 		hostile.Count -= usual.Count
@@ -312,7 +314,7 @@ func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 	return nil
 }
 
-// tellLeast reports the minimal scenario of a failing seed, if requested, and writes the page of the first.
+// tellLeast reports the minimal scenario of a failing seed if --shrink is set. It writes the page for the first one.
 func (x *exploration) tellLeast(c explore.Config, r *explore.Result) *explore.Least {
 	if !x.shrink || r.Passed() {
 		return nil
@@ -332,7 +334,7 @@ func (x *exploration) tellLeast(c explore.Config, r *explore.Result) *explore.Le
 	return l
 }
 
-// conclude prints the marks that the scenarios have reached, and the failures.
+// conclude prints the table of coverage marks, and returns an error for failed seeds or marks that were not hit.
 func (x *exploration) conclude() error {
 	var unhit []string
 	if x.probes {

@@ -18,7 +18,7 @@ type input struct {
 	expect, reject  []string
 }
 
-// databaseOf writes the spec of a database: "calvin 100ms partitions=2" after its name.
+// databaseOf returns the spec of a database for words such as "calvin 100ms partitions=2".
 func databaseOf(t *testing.T, words []string, indent string) string {
 	t.Helper()
 	engine := "{name: " + words[0] + "}"
@@ -40,7 +40,7 @@ func databaseOf(t *testing.T, words []string, indent string) string {
 	return indent + strings.Join(lines, "\n"+indent) + "\n"
 }
 
-// experimentOf writes an Experiment up to its run: "exp calvin 100ms sweep=1,2".
+// experimentOf returns an Experiment up to its run, for words such as "exp calvin 100ms sweep=1,2".
 func experimentOf(t *testing.T, words []string) string {
 	t.Helper()
 	spec, sweep := "", "  sweep: [{path: spec.load.clientsPerRegion, values: [10]}]\n"
@@ -102,7 +102,7 @@ func fortyInputs(t *testing.T) (all []*input) {
 
 var spaces = regexp.MustCompile(`\s+`)
 
-// play runs the command for the input and returns its exit code and all that it prints; results are in folder.
+// play runs the command for the input and returns its exit code and output. Results are written to folder.
 func (in *input) play(t *testing.T, folder string) (code, output string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "in.yaml")
@@ -120,7 +120,7 @@ func (in *input) play(t *testing.T, folder string) (code, output string) {
 	return fmt.Sprint(status), spaces.ReplaceAllString(stdout+stderr, " ")
 }
 
-// The inputs of docs/lab/forty-inputs.md never show a wrong figure as Passed.
+// For the inputs of docs/lab/forty-inputs.md, a wrong figure is never Passed.
 func TestForty(t *testing.T) {
 	for _, in := range fortyInputs(t) {
 		t.Run(in.name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestForty(t *testing.T) {
 	}
 }
 
-// copiesCountOnce: five results with other names are one sample.
+// copiesCountOnce: five copies of a result under other names count as a single sample.
 func copiesCountOnce(t *testing.T, folder string) {
 	t.Helper()
 	for _, name := range []string{"a1", "b1"} {
@@ -187,7 +187,7 @@ func write(t *testing.T, file string, d any, indent int) {
 	}
 }
 
-// editsAreNoticed: show says which figures of a result do not follow from the others.
+// editsAreNoticed: show reports which figures of an edited result do not follow from the others.
 func editsAreNoticed(t *testing.T, file string) {
 	t.Helper()
 	if _, stdout, stderr := geobench(t, "", "show", file); strings.Contains(stdout+stderr, "WARNING") {

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// The results of functional tests are printed and kept whatever the outcome of the run after them. Messages about the
-// run concern no test.
+// The results of functional tests are printed and saved whatever the outcome of the run that follows. Messages about
+// the run do not refer to its tests.
 func TestFunctionalTestsOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../experiments/quickstart.yaml")
@@ -33,7 +33,7 @@ func TestFunctionalTestsOfTheCommandLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		// ends is what becomes of the runs that do not pass.
+		// ends maps the runs that do not pass to their outcomes.
 		ends      map[string]string
 		kept      []string
 		code      int

@@ -20,22 +20,22 @@ import (
 	"github.com/geobench/geobench/internal/run/attach"
 )
 
-// The network that engines are played on without a manifest.
+// The network for engines without a manifest.
 const isolationProfile = "aws"
 
 var isolationRegions = []string{"us-east-1", "eu-west-1", "ap-northeast-1"}
 
-// The default numbers of plays of each case. On an existing database, livePlays is enough for each of three regions to
+// The default numbers of plays of each case. On an existing database, livePlays suffices for each of three regions to
 // have each client, with and without waiting for commits.
 const (
 	simulatedPlays = 100
 	livePlays      = 6
 )
 
-// allWord stands for all engines, or levels.
+// allWord selects all engines or levels.
 const allWord = "all"
 
-// isolationDatabase is a database with its name: a simulated or an existing database.
+// isolationDatabase is a named database: either a simulated or an existing one.
 type isolationDatabase struct {
 	name string
 	*anomalies.Database
@@ -111,7 +111,7 @@ Exit codes: 0 every database keeps its promise; 1 one does not; 2 wrong input; 3
 	return cmd
 }
 
-// playIsolation plays databases one after another.
+// playIsolation plays the databases one after another.
 func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationDatabase) (*anomalies.Report, error) {
 	report := &anomalies.Report{Seed: f.seed}
 	for _, named := range databases {
@@ -141,8 +141,8 @@ func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationD
 	return report, nil
 }
 
-// levelsOf are the levels of a database that runs already which are played, as values of its parameter, and whether
-// somebody has picked them.
+// levelsOf returns the levels at which an existing database is played, as values of its parameter. picked is set if the
+// user or the manifest selected them.
 func levelsOf(db *v1alpha1.GeoDatabase, given []string) (parameter string, picked bool, levels []string) {
 	parameter, picked, levels = attach.Levels(db)
 	switch {
@@ -154,7 +154,7 @@ func levelsOf(db *v1alpha1.GeoDatabase, given []string) (parameter string, picke
 	return parameter, picked, levels
 }
 
-// checkLevels sees whether each of the databases that run already has all of the levels.
+// checkLevels checks that every existing database supports all given levels.
 func checkLevels(databases []isolationDatabase, levels []string) error {
 	if len(levels) == 0 || slices.Equal(levels, []string{allWord}) {
 		return nil
@@ -176,10 +176,11 @@ func checkLevels(databases []isolationDatabase, levels []string) error {
 	return nil
 }
 
-// maxPlays bounds the plays of a case: all of them are in memory.
+// maxPlays bounds the plays of a case, which are all kept in memory.
 const maxPlays = 100_000
 
-// isolationDatabases returns the databases of the manifests, and the named engines, or else all engines.
+// isolationDatabases returns the databases of the manifests and the named engines. Without either, it returns all
+// engines.
 func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationDatabase, error) {
 	var out []isolationDatabase
 	if len(files) > 0 {
@@ -207,6 +208,7 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 			if len(errs) > 0 {
 				return nil, usageError("GeoDatabase %s: spec.engine.parameters.%w", name, errs[0])
 			}
+			// A database that may lose acknowledged transactions promises no isolation level to check.
 			if e.Loses != nil && e.Loses(params) {
 				return nil, usageError("GeoDatabase %s: spec.engine.parameters: with these the engine may lose what it has answered, so that it promises no level", name)
 			}
@@ -247,7 +249,7 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 	return out, nil
 }
 
-// isolationTopology is the network without a manifest.
+// isolationTopology returns the topology for engines without a manifest.
 func isolationTopology() (*geo.Topology, error) {
 	profile, ok := presets.Lookup(isolationProfile)
 	if !ok {

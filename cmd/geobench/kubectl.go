@@ -34,10 +34,10 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// clusterFlags say which cluster and namespace, as kubectl's flags do.
+// clusterFlags select the cluster and namespace, like kubectl's flags.
 type clusterFlags struct{ kubeconfig, context, namespace string }
 
-// addClusterFlags adds them to a command that can read from a cluster.
+// addClusterFlags adds clusterFlags to a command that can read from a cluster.
 func addClusterFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringP("namespace", "n", "", "`namespace` of objects on a cluster (default: the context's)")
@@ -55,7 +55,7 @@ func clusterFlagsOf(cmd *cobra.Command) (f clusterFlags) {
 	return f
 }
 
-// cluster is a connection to an API server and the namespace to look at.
+// cluster is a connection to an API server, with the namespace of the objects.
 type cluster struct {
 	client.Client
 	namespace string
@@ -88,7 +88,7 @@ var connect = func(f clusterFlags) (*cluster, error) {
 
 func connectFor(cmd *cobra.Command) (*cluster, error) { return connect(clusterFlagsOf(cmd)) }
 
-// run reads a BenchmarkRun; the error names the existing runs.
+// run reads a BenchmarkRun. If it does not exist, the error lists the existing runs.
 func (c *cluster) run(ctx context.Context, name string) (*v1alpha1.BenchmarkRun, error) {
 	run := &v1alpha1.BenchmarkRun{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: name}, run)
@@ -109,11 +109,12 @@ func (c *cluster) notFound(kind, name string, names []string) error {
 	return usageError("%s (there is %s)", text, strings.Join(names[:min(len(names), 10)], ", "))
 }
 
-// document reads a run's result, even if the run's time to live has deleted the run.
+// document reads the result of a run, even after the run's time to live has expired and the run is deleted.
 func (c *cluster) document(ctx context.Context, name string) (*result.Document, error) {
 	run, err := c.run(ctx, name)
 	if err != nil {
 		gone, kept := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: name}}, &corev1.ConfigMap{}
+		// Only a result whose run has expired is kept without its run.
 		if c.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: kube.ResultName(gone)}, kept) == nil && kept.Labels[kube.LabelExpired] == "true" {
 			return results.Read(gone, kept)
 		}
@@ -155,10 +156,10 @@ func pluginCommands() []*cobra.Command {
 	return []*cobra.Command{newWatchCommand(), newWaitCommand(), newMatrixCommand(), newCancelCommand()}
 }
 
-// completionWithin bounds how long a shell waits for names from a cluster.
+// completionWithin bounds how long a shell completion waits for the cluster.
 const completionWithin = 2 * time.Second
 
-// completing makes a completion of the names of objects, when no other argument was given yet.
+// completing returns a completion function that offers object names for the first argument.
 func completing(names func(context.Context, *cluster) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(given) > 0 {
@@ -179,7 +180,7 @@ var (
 	completeDatabases = completing(func(ctx context.Context, c *cluster) []string { return c.names(ctx, &v1alpha1.GeoDatabaseList{}) })
 )
 
-// completeResults offers files, and with kubectl the names of runs.
+// completeResults offers files and, as a kubectl plugin or after run/, the names of runs.
 func completeResults(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	mark, is := strings.CutPrefix(prefix, "run/")
 	if !isPlugin && !is {
@@ -194,7 +195,7 @@ func completeResults(cmd *cobra.Command, given []string, prefix string) ([]strin
 	return names, cobra.ShellCompDirectiveDefault
 }
 
-// names of all objects of a kind in the namespace; none when the cluster does not answer.
+// names returns the names of all objects of a kind in the namespace, or nil if the cluster does not answer.
 func (c *cluster) names(ctx context.Context, list client.ObjectList) (out []string) {
 	if c.List(ctx, list, client.InNamespace(c.namespace)) != nil {
 		return nil
@@ -233,7 +234,7 @@ the measured network is the declared one.`,
 	return cmd
 }
 
-// printMatrix prints a row per region of origin: measured, and declared in brackets.
+// printMatrix prints a row per source region, with the measured round trip and the declared one in parentheses.
 func printMatrix(w io.Writer, db *v1alpha1.GeoDatabase) error {
 	regions := db.Spec.RegionNames()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -350,10 +351,10 @@ Exit codes: 0 passed; 1 failed or invalid; 2 wrong input; 3 the cluster does not
 	return cmd
 }
 
-// followEvery is the interval between two looks at a run.
+// followEvery is the interval at which follow reads a run.
 const followEvery = time.Second
 
-// follow shows a run until it is over.
+// follow shows a run until it has ended, and returns it.
 func (c *cluster) follow(ctx context.Context, name string, s *screen) (*v1alpha1.BenchmarkRun, error) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -375,7 +376,7 @@ func (c *cluster) follow(ctx context.Context, name string, s *screen) (*v1alpha1
 	}
 }
 
-// lines describe a run that is under way.
+// lines returns lines that describe a running run.
 func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []string {
 	st := &run.Status
 	head := fmt.Sprintf("%s: %s", run.Name, stageOf(run))
@@ -395,7 +396,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 	}
 	reports := &corev1.ConfigMapList{}
 	if c.List(ctx, reports, client.InNamespace(c.namespace), client.MatchingLabels{kube.LabelRun: run.Name}) != nil {
-		return out // the next look may have them
+		return out // the next call may succeed
 	}
 	type total struct{ perSecond, committed, aborted, failed, retried, weighted int64 }
 	byRegion := map[string]*total{}
@@ -415,6 +416,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 		t.aborted += p.Aborted
 		t.failed += p.Failed
 		t.retried += p.Retried
+		// Weight means by throughput, so that the region's mean is over transactions, not over workers.
 		t.weighted += p.MeanMicroseconds * p.ThroughputPerSecond
 	}
 	for _, region := range slices.Sorted(maps.Keys(byRegion)) {

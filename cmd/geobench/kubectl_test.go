@@ -24,7 +24,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// TestOnACluster uses a fake API server with a run in progress, a run that passed and has a result, and a database.
+// TestOnACluster uses a fake API server with a run in progress, a run that passed with a result, and a database.
 func TestOnACluster(t *testing.T) {
 	_, document, _ := geobench(t, wrong.Valid, "simulate", "-q", "-f", "-", "-o", "json")
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "bench"} }
@@ -77,8 +77,8 @@ func TestOnACluster(t *testing.T) {
 	}
 }
 
-// A run under way shows each region's throughput and mean latency over its workers, weighted, what failed, and active
-// faults.
+// The lines of a running run show each region's throughput, its mean latency weighted over its workers, failures, and
+// active faults.
 func TestLinesOfARun(t *testing.T) {
 	report := func(name, region string, before, now load.Progress) *corev1.ConfigMap {
 		progress, err := json.Marshal(since(before, now))

@@ -1,5 +1,5 @@
-// Command geobench contains all of Geobench in one binary: the commands of pods (operator, node, worker) and of users
-// (run, simulate, verify, validate, compare, show).
+// Command geobench contains all of Geobench in one binary: commands that run in pods (operator, node, worker), and
+// commands for users (run, simulate, verify, validate, compare, show).
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// codedError carries an exit code of package exit. Its message has been printed already when quiet is set.
+// codedError is an error with an exit code of package exit. quiet is set if its message has already been printed.
 type codedError struct {
 	code  int
 	quiet bool
@@ -36,10 +36,11 @@ func usageError(format string, args ...any) error {
 }
 
 func main() {
-	// No profile of this process is ever read, and its records would stay in memory: 15 MB for a long-running operator.
+	// No one reads a heap profile of this process, and its records would stay in memory: 15 MB for a long-running
+	// operator.
 	runtime.MemProfileRate = 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal shuts the command down in an orderly way; the next one terminates the program.
+	// The first signal shuts the command down in an orderly way; the next one kills the process.
 	context.AfterFunc(ctx, stop)
 	root := newRootCommand()
 	if isCompletion {
@@ -60,7 +61,7 @@ func execute(ctx context.Context, root *cobra.Command) int {
 		if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
 			coded.code = exit.Interrupted
 		}
-		// The only usage error that cobra finds by itself.
+		// cobra itself returns this usage error, without a type.
 		if strings.HasPrefix(err.Error(), "unknown command") {
 			coded.code = exit.Usage
 		}
@@ -71,8 +72,8 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	return coded.code
 }
 
-// isCompletion means that kubectl called this program to complete a command line of the plugin, isPlugin that kubectl
-// called it for any reason.
+// isCompletion is set if kubectl started this process to complete a command line of the plugin. isPlugin is set if
+// kubectl started it for any reason.
 var (
 	isCompletion = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl_complete-")
 	isPlugin     = isCompletion || strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
@@ -121,7 +122,7 @@ input or usage; 3 could not run; 130 interrupted.`,
 	return root
 }
 
-// nearestFlag suggests a flag for an unknown flag.
+// nearestFlag suggests a flag if err is about an unknown flag.
 func nearestFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
@@ -135,7 +136,7 @@ func nearestFlag(cmd *cobra.Command, err error) string {
 	return ""
 }
 
-// args wraps cobra's check of positional arguments so that a mistake of theirs exits with exit.Usage.
+// args wraps cobra's check of positional arguments, so that wrong arguments exit with exit.Usage.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if err := check(cmd, given); err != nil {
@@ -145,7 +146,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// onlyFlags refuses arguments of a command with manifests that are named by -f, and suggests the correct form.
+// onlyFlags rejects arguments of a command whose manifests are named with -f, and suggests the correct form.
 func onlyFlags(cmd *cobra.Command, given []string) error {
 	if len(given) == 0 {
 		return nil

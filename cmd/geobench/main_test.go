@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// geobench runs the command line and returns its exit code and its output.
+// geobench runs a command line and returns its exit code and output.
 func geobench(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	root := newRootCommand()
@@ -51,7 +51,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	}
 }
 
-// TestValidateForAPlace: a fault that only the simulator has makes manifests valid there and nowhere else.
+// TestValidateForAPlace: manifests with a fault that only the simulator supports are valid there and nowhere else.
 func TestValidateForAPlace(t *testing.T) {
 	text := strings.Replace(wrong.Valid, "workload:", "faults: [{name: f, at: 1s, duration: 1s, clockSkew: {target: {regions: [us-west-2]}, offset: 10ms}}, {name: g, at: 1s, duration: 1s, ioDelay: {target: {regions: [us-west-2]}, delay: 10ms}}]\n  workload:", 1)
 	tests := map[string]struct {
@@ -76,7 +76,7 @@ func TestValidateForAPlace(t *testing.T) {
 	}
 }
 
-// A run on a database that people run, which the operator deploys by its name, is valid on a cluster and nowhere else.
+// A run on another vendor's database that the operator deploys by name is valid on a cluster and nowhere else.
 func TestValidateDatabasesByName(t *testing.T) {
 	for _, engine := range []string{
 		"{name: galera, parameters: {image: 'r.example/i:1'}}", "{name: galera, parameters: {image: 'r.example/i:1', form: SQL}}", "{name: postgres, parameters: {image: 'r.example/i:1'}}",
@@ -133,13 +133,13 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// The changing load of a manifest is applied from the manifest to the verdict: in arrivals of an open loop, and in
-// active clients of a closed loop.
+// A load curve in a manifest affects the whole path to the verdict: as arrivals of an open loop, and as active clients
+// of a closed loop.
 func TestLoadOverTime(t *testing.T) {
 	const curve = ", warmup: 1s, duration: 4s, curve: {shape: Steps, stepsPercent: [20, 100]}}"
 	for name, tc := range map[string]struct {
 		load  string
-		least [4]int64 // of the offered load in each second, and most
+		least [4]int64 // bounds of the offered load in each second
 		most  [4]int64
 	}{
 		"arrivals": {"{arrival: Constant, ratePerSecond: 100, clientsPerRegion: 100", [4]int64{38, 38, 198, 198}, [4]int64{42, 42, 202, 202}},
@@ -206,7 +206,8 @@ func TestSimulateShowCompare(t *testing.T) {
 	}
 }
 
-// TestCompareExitCodes compares folders of five seeds each: with themselves, and with a tenth of the clients.
+// TestCompareExitCodes compares folders with five seeds each: a folder with itself, and with results from a tenth of
+// the clients.
 func TestCompareExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	for _, clients := range []string{"10", "1"} {
@@ -252,7 +253,7 @@ func TestCompareExitCodes(t *testing.T) {
 	}
 }
 
-// TestBaseline compares runs with what --baseline or spec.baselineRef names.
+// TestBaseline compares runs with the results that --baseline or spec.baselineRef names.
 func TestBaseline(t *testing.T) {
 	dir := t.TempDir()
 	save := filepath.Join(dir, "kept")
@@ -341,7 +342,7 @@ func TestMissedObjectiveExitsWithFailed(t *testing.T) {
 	}
 }
 
-// A run with a wrong history is shown as a page, from its result document.
+// The result document of a run with a wrong history is shown as a page.
 func TestTrace(t *testing.T) {
 	folder := t.TempDir()
 	manifest, page := filepath.Join(folder, "stale.yaml"), filepath.Join(folder, "trace.html")

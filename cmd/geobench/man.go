@@ -33,7 +33,7 @@ man finds them. The same build writes the same bytes.`,
 	}
 }
 
-// builtFrom is the time of the commit that this was built from; the epoch where that is unknown.
+// builtFrom returns the time of the commit that this binary was built from, or the Unix epoch if it is unknown.
 func builtFrom() *time.Time {
 	at := time.Unix(0, 0).UTC()
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -23,13 +23,13 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// addFiles adds the flag for manifests.
+// addFiles adds the flag that names manifests.
 func addFiles(cmd *cobra.Command, files *[]string) {
 	cmd.Flags().StringArrayVarP(files, "filename", "f", nil, "a `file` or folder of manifests, or - for standard input; may be repeated")
 	cmd.MarkFlagFilename("filename", "yaml", "yml", "json") //nolint:errcheck // the flag exists
 }
 
-// loadManifests reads manifests. Whatever is wrong with them is a usage error that lists it all.
+// loadManifests reads manifests. It returns a usage error that lists all their errors.
 func loadManifests(cmd *cobra.Command, abilities check.Abilities, files []string) (*manifest.Bundle, error) {
 	for _, f := range files {
 		if _, err := os.Stat(f); f != "-" && err != nil {
@@ -43,8 +43,8 @@ func loadManifests(cmd *cobra.Command, abilities check.Abilities, files []string
 	return bundle, nil
 }
 
-// loadPlans reads manifests and plans all their runs, for a place with these abilities. Whatever is wrong with them is
-// a usage error that lists it all.
+// loadPlans reads manifests and plans all their runs, for a place with these abilities. It returns a usage error that
+// lists all errors.
 func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([]*plan.Plan, *manifest.Bundle, error) {
 	if len(files) == 0 {
 		return nil, nil, usageError("no manifest is given: name one with -f, for example -f experiments/quickstart.yaml")
@@ -71,20 +71,20 @@ func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([
 	return plans, bundle, nil
 }
 
-// planRun plans a run, on an existing database or on a database that is made for it.
+// planRun plans a run on an existing database, or on a database that is deployed for it.
 func planRun(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*plan.Plan, error) {
 	if db.Spec.External != nil {
 		return attach.Plan(run, db)
 	}
 	if servers.Renders(db) {
-		// The manifest has been checked: what its name stands for is what clients talk to.
+		// The manifest is valid. Clients connect to the servers that the engine's name stands for, so render these.
 		db = db.DeepCopy()
 		_ = servers.Render(db, servers.Longest(db, profile))
 	}
 	return plan.New(run, db, profile)
 }
 
-// places are the places where manifests can run, by the name that --for takes.
+// places lists where manifests can run, by the value of --for.
 var places = []struct {
 	name, says string
 	abilities  func() check.Abilities
@@ -116,7 +116,7 @@ Exit code 2 when there is a mistake.`,
 			if !slices.Contains(names, place) {
 				return usageError("--for: %q is not one of %s", place, strings.Join(names, ", "))
 			}
-			var stdin []byte // to be read by each place
+			var stdin []byte // the content of standard input, which each place reads again
 			if slices.Contains(files, "-") {
 				var err error
 				if stdin, err = io.ReadAll(cmd.InOrStdin()); err != nil {
@@ -179,13 +179,13 @@ func untested(databases map[string]*v1alpha1.GeoDatabase) (notes []string) {
 	return notes
 }
 
-// validate checks manifests for one place, and counts the objects. notes has other information for the user.
+// validate checks manifests for one place. It returns a summary with the numbers of objects, and notes for the user.
 func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (summary string, notes []string, err error) {
 	plans, bundle, err := loadPlans(cmd, abilities, files)
 	if err != nil {
 		return "", nil, err
 	}
-	// The points of an Experiment may be for the simulator alone, which has faults that no other driver has.
+	// The points of an Experiment may be meant for the simulator, which supports faults that no other driver does.
 	abilities.Faults = fault.SimulatorKinds
 	experiments, err := expand(cmd.Context(), bundle, abilities)
 	if err != nil {

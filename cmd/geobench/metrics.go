@@ -10,11 +10,11 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// lingerAtMost is the time for which a process with scraped metrics waits, after its work is done, for the scrape of
-// the last figures.
+// lingerAtMost bounds how long a process with scraped metrics waits, after its work is done, for a scrape of the final
+// figures.
 const lingerAtMost = 10 * time.Second
 
-// runObserved runs a plan and serves its metrics meanwhile; an empty address serves none.
+// runObserved runs a plan, and serves its metrics meanwhile unless address is empty.
 func runObserved(ctx context.Context, address string, p *plan.Plan, report inprocess.Report) (*result.Document, error) {
 	if address == "" {
 		return inprocess.Run(ctx, p, report)

@@ -8,16 +8,17 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// clusterDocument would read a result from a cluster.
+// clusterDocument returns an error in this build; otherwise it reads a result from a cluster.
 func clusterDocument(_ *cobra.Command, name string) (*result.Document, error) {
 	return nil, usageError("run/%s: this binary was built without access to clusters; build with `make build` or `go build -tags full ./cmd/geobench`", name)
 }
 
-// addClusterFlags adds none in this build.
+// addClusterFlags adds no flags in this build.
 func addClusterFlags(*cobra.Command) {}
 
-// clusterCommands stand for the commands that talk to a Kubernetes API server. Their libraries take three times as long
-// to compile as everything else, so `go run ./cmd/geobench run`, which needs no cluster, is built without them.
+// clusterCommands returns placeholders for the commands that access a Kubernetes API server. The libraries for these
+// take three times as long to compile as everything else. So `go run ./cmd/geobench run`, which needs no cluster, is
+// built without them.
 func clusterCommands() []*cobra.Command {
 	return unavailable(map[string]string{
 		"operator": "Run the operator (what the operator's pod runs)",
@@ -28,7 +29,7 @@ func clusterCommands() []*cobra.Command {
 	})
 }
 
-// pluginCommands replaces the commands that follow and change objects on a cluster.
+// pluginCommands returns placeholders for the commands that follow and change objects on a cluster.
 func pluginCommands() []*cobra.Command {
 	return unavailable(map[string]string{
 		"watch":  "Follow a BenchmarkRun to its end and show its result",
@@ -38,12 +39,12 @@ func pluginCommands() []*cobra.Command {
 	})
 }
 
-// newManCommand replaces the command that writes manual pages.
+// newManCommand returns a placeholder for the command that writes manual pages.
 func newManCommand() *cobra.Command {
 	return unavailable(map[string]string{"man": "Write manual pages"})[0]
 }
 
-// completeResults would offer runs of a cluster in addition to files.
+// completeResults is nil in this build; otherwise it offers runs on a cluster in addition to files.
 var completeResults cobra.CompletionFunc
 
 func unavailable(commands map[string]string) (out []*cobra.Command) {

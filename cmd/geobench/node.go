@@ -71,10 +71,10 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 	return cmd
 }
 
-// defaultMetricsAddress is the address of the public information of pods.
+// defaultMetricsAddress is the address of the public endpoints of pods.
 const defaultMetricsAddress = ":7001"
 
-// podFlags say which pod of a database a process is.
+// podFlags identify the pod of a database that a process runs in.
 type podFlags struct{ config, region, bind, metrics, credentials string }
 
 func (f *podFlags) add(cmd *cobra.Command) {
@@ -85,14 +85,14 @@ func (f *podFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.credentials, "credentials", identity.DefaultFolder, "folder of the credentials that the operator made for this database")
 }
 
-// find reads the database and finds the pod among its nodes.
+// find reads the description of the database and determines the pod's node.
 func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
 	db, err := deploy.ReadFile(f.config)
 	if err != nil {
 		return nil, 0, usageError("%w", err)
 	}
 	name := os.Getenv("POD_NAME")
-	for i := range db.Nodes { // of a database with roles: its pods have no consecutive numbers
+	for i := range db.Nodes { // the pods of a database with roles have no consecutive numbers
 		if host, _, _ := strings.Cut(db.Nodes[i].Admin, "."); host == name && name != "" {
 			return db, geo.NodeID(i), nil
 		}
@@ -101,7 +101,7 @@ func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
 	return db, id, err
 }
 
-// probe starts a prober of the pod, and answers the probers of other pods, in a group that ends with ctx.
+// probe starts a prober for the pod, and answers the probers of other pods, in a group that ends with ctx.
 func (f *podFlags) probe(ctx context.Context, group *errgroup.Group, db *deploy.Database, id geo.NodeID, log *slog.Logger) (*ping.Prober, error) {
 	echo := net.JoinHostPort(f.bind, strconv.Itoa(ports.Probe))
 	sink, err := net.Listen("tcp", echo)
@@ -121,7 +121,7 @@ func (f *podFlags) probe(ctx context.Context, group *errgroup.Group, db *deploy.
 	return p, nil
 }
 
-// nodeOf returns the node that the pod called name is.
+// nodeOf returns the node that runs in the pod with this name.
 func nodeOf(t *geo.Topology, region, name string) (geo.NodeID, error) {
 	r := t.Index(region)
 	if r < 0 {
@@ -134,7 +134,7 @@ func nodeOf(t *geo.Topology, region, name string) (geo.NodeID, error) {
 	return t.Node(r, ordinal/t.Replicas, ordinal%t.Replicas), nil
 }
 
-// listenOn listens on the port of advertised.
+// listenOn listens on the port of the advertised address.
 func listenOn(bind, advertised string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(advertised)
 	if err != nil {

@@ -35,7 +35,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
-// podNamespaceFile is the file with the name of a pod's namespace.
+// podNamespaceFile has the name of the pod's namespace.
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // operatorOptions are the flags of geobench operator.
@@ -118,9 +118,9 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	return mgr.Start(cmd.Context())
 }
 
-// leaveRoom reserves a tenth of the Go runtime's memory limit (GOMEMLIMIT) for memory outside its control. The chart
-// can set the limit only to the container's limit. If GOGC is not set, garbage is collected once the heap has grown by
-// half. A burst then takes half of the room, and leaves less of the heap in fragments that small objects keep alive.
+// leaveRoom reserves a tenth of the Go runtime's memory limit (GOMEMLIMIT) for memory outside the runtime's control,
+// because the chart can only set the limit to the container's limit. Unless GOGC is set, it also starts a garbage
+// collection once the heap has grown by half. A burst then takes half of the room, and leaves a less fragmented heap.
 func leaveRoom() {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		debug.SetMemoryLimit(limit / 10 * 9)
@@ -130,15 +130,15 @@ func leaveRoom() {
 	}
 }
 
-// memoryReturner returns memory that a burst took to the machine. The runtime starts a garbage collection only once the
-// heap has doubled, and keeps pages for reuse: after a burst, the operator would take twice the required memory for
-// hours.
+// memoryReturner returns memory to the machine after a burst. The runtime starts a garbage collection only once the
+// heap has doubled, and keeps freed pages for reuse. So after a burst, the operator would use twice the required memory
+// for hours.
 type memoryReturner struct{}
 
-// NeedLeaderElection returns false, so that standby operators return memory, too.
+// NeedLeaderElection returns false, because standby operators must return memory, too.
 func (memoryReturner) NeedLeaderElection() bool { return false }
 
-// Start does so every minute, which takes some hundredths of a second, until the operator ends.
+// Start returns memory every minute, which takes some hundredths of a second, until ctx is done.
 func (memoryReturner) Start(ctx context.Context) error {
 	for tick := time.NewTicker(time.Minute); ; {
 		select {
@@ -151,7 +151,7 @@ func (memoryReturner) Start(ctx context.Context) error {
 	}
 }
 
-// around returns the environment of databases, for their NetworkPolicies; nil if no policies are requested.
+// around returns the surroundings of databases for their NetworkPolicies, or nil if no policies are requested.
 func (o *operatorOptions) around() (*netpol.Cluster, error) {
 	if o.policies == "" {
 		return nil, nil
@@ -177,14 +177,14 @@ func (o *operatorOptions) around() (*netpol.Cluster, error) {
 	return c, nil
 }
 
-// manager makes the manager with all controllers.
+// manager creates the manager with all controllers.
 func (o *operatorOptions) manager(config *rest.Config, log logr.Logger, around *netpol.Cluster) (ctrl.Manager, error) {
 	config.QPS, config.Burst = o.qps, o.burst
 	config.UserAgent = "geobench-operator/" + version.String()
 	metricsOptions := metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: o.metricsSecure}
 	if o.metricsSecure {
 		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
-		// HTTP/2 has had denial-of-service holes that a metrics endpoint need not have.
+		// HTTP/2 has had denial-of-service vulnerabilities, and a metrics endpoint does not need it.
 		metricsOptions.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{

@@ -96,7 +96,7 @@ func newPingCommand() *cobra.Command {
 	return cmd
 }
 
-// terminationLog is the file from which Kubernetes reads a container's final message.
+// terminationLog is the file from which Kubernetes reads a container's termination message.
 const terminationLog = "/dev/termination-log"
 
 func newProbeKernelCommand() *cobra.Command {

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// recording is a worker's history: a file that grows up to a limit while clients run, and that is served when it is
+// recording is a worker's history: a file that grows up to a limit while clients run, and that is served once it is
 // closed.
 type recording struct {
 	path  string
@@ -30,7 +30,7 @@ type recording struct {
 	closed bool
 }
 
-// newRecording starts the history that a worker is configured to record; nil if it is configured to record none.
+// newRecording starts the history of a worker. It returns nil if the worker records none.
 func newRecording(w *deploy.Worker, folder string) (*recording, error) {
 	if w.HistoryLimit == 0 {
 		return nil, nil
@@ -45,7 +45,7 @@ func newRecording(w *deploy.Worker, folder string) (*recording, error) {
 	return r, nil
 }
 
-// countingFile counts the bytes that are written to a recording's file.
+// countingFile writes to a recording's file and counts the bytes.
 type countingFile recording
 
 func (f *countingFile) Write(b []byte) (int, error) {
@@ -54,7 +54,7 @@ func (f *countingFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// trace returns the recorder for the worker's clients; nil for none.
+// trace returns the recorder for the worker's clients, or nil.
 func (r *recording) trace() *load.Trace {
 	if r == nil {
 		return nil
@@ -62,7 +62,7 @@ func (r *recording) trace() *load.Trace {
 	return &load.Trace{Procedures: catalog.Procedures(), Record: r.add}
 }
 
-// add writes a transaction, unless the file is full.
+// add writes a transaction, unless the file has reached its limit.
 func (r *recording) add(t *history.Txn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *recording) add(t *history.Txn) {
 	r.stats.Operations += int64(len(t.Ops))
 }
 
-// close closes the file and returns a summary of its contents.
+// close closes the file and returns the history's statistics.
 func (r *recording) close() (deploy.History, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,5 +103,5 @@ func (r *recording) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = io.Copy(w, f) // a reader that got less sees that the file ends early
+	_, _ = io.Copy(w, f) // a reader detects a truncated file by its missing end
 }

@@ -49,7 +49,7 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// TestRecordingIsBounded: a full file says so, and ends well.
+// TestRecordingIsBounded: a file that reached its limit is marked as full, and ends properly.
 func TestRecordingIsBounded(t *testing.T) {
 	r, err := newRecording(&deploy.Worker{Region: "us", HistoryLimit: 10_000}, t.TempDir())
 	if err != nil {
@@ -57,7 +57,7 @@ func TestRecordingIsBounded(t *testing.T) {
 	}
 	x := &history.Txn{Status: txn.Committed}
 	for i := range 1_000_000 {
-		x.ID = txn.ID(i+1) * 0x9e3779b97f4a7c15 // so that they do not compress
+		x.ID = txn.ID(i+1) * 0x9e3779b97f4a7c15 // IDs that do not compress
 		r.add(x)
 		if r.stats.Full {
 			break

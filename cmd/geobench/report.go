@@ -81,8 +81,8 @@ their seeds at most, else of each. A BenchmarkRun on the cluster is compared wit
 	return cmd
 }
 
-// baselineOf reads the run on the cluster that a run names as its baseline. If it is not available, baselineOf prints
-// the reason: the remaining report is useful without it.
+// baselineOf reads the result on the cluster that a run names as its baseline. If that fails, it prints the reason and
+// returns nil: the report is useful without the comparison.
 func baselineOf(cmd *cobra.Command, d *result.Document) []*result.Document {
 	if d.Manifests == nil || d.Manifests.Run == nil || d.Manifests.Run.BaselineRef == nil {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// output are the flags of commands that print results.
+// output has the flags of commands that print results.
 type output struct {
 	format string
 	quiet  bool
@@ -42,7 +42,7 @@ func (o *output) check() error {
 	return nil
 }
 
-// print prints one document, or several.
+// print prints one or more documents.
 func (o *output) print(w io.Writer, docs []*result.Document) error {
 	return result.Print(w, docs, o.format)
 }
@@ -82,7 +82,7 @@ with the reason Cancelled, and the exit code is 130.`,
 	return cmd
 }
 
-// runExternal runs a plan on an existing database. An error in its address is a usage error.
+// runExternal runs a plan on an existing database. Errors in the GeoDatabase are usage errors.
 func runExternal(ctx context.Context, address, secrets string, p *plan.Plan, report inprocess.Report) (*result.Document, error) {
 	if address != "" {
 		return nil, usageError("--metrics-address: there are no live metrics of a database that runs already (GeoDatabase %s): leave the flag out", p.Database.Name)
@@ -126,7 +126,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		var interrupted error
 		var unfit []string
 		for i, p := range plans {
-			var last *result.Document // of the run played last, if it has any
+			var last *result.Document // document of the run that was played last; nil if it has none
 			all, err := inprocess.Tested(p, func(one *plan.Plan) (_ *result.Document, err error) {
 				view := newView(cmd.ErrOrStderr(), one, i, len(plans), out.quiet)
 				defer view.end()
@@ -145,6 +145,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 				unfit = append(unfit, err.Error())
 			} else if err != nil {
 				err = fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)
+				// Only an interruption continues: its partial results are printed before the command exits.
 				if cmd.Context().Err() == nil {
 					return err
 				}
@@ -159,6 +160,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 				return err
 			}
 		}
+		// An interruption takes precedence over verdicts and comparisons, which partial results would distort.
 		if interrupted != nil {
 			return interrupted
 		}
@@ -185,7 +187,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 	return cmd
 }
 
-// interruption returns an error with the remaining results of an interrupted run, and the next step for the user.
+// interruption returns the error for an interrupted command: what it measured, what remains, and how to continue.
 func interruption(p *plan.Plan, d *result.Document, left int) error {
 	text := fmt.Sprintf("interrupted: BenchmarkRun %s had measured nothing yet", p.Run.Name)
 	if d != nil {

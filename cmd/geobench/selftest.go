@@ -25,7 +25,7 @@ import (
 	"github.com/geobench/geobench/internal/base/exit"
 )
 
-// selftestInterval is the time between two tries of a check.
+// selftestInterval is the time between two attempts at a check.
 const selftestInterval = time.Second
 
 func newSelftestCommand() *cobra.Command {
@@ -72,7 +72,7 @@ It needs the rights to get the operator's Deployment and to create BenchmarkRuns
 	return cmd
 }
 
-// selftest checks one installation.
+// selftest checks an installation.
 type selftest struct {
 	namespace, deployment string
 	discovery             discovery.ServerResourcesInterface
@@ -80,7 +80,7 @@ type selftest struct {
 	dynamic               dynamic.Interface
 }
 
-// run tries each check until it succeeds, and reports the first that does not before ctx ends.
+// run repeats each check until it succeeds. If one does not succeed before ctx is done, run reports it as failed.
 func (s *selftest) run(ctx context.Context, out io.Writer) error {
 	for _, check := range []struct {
 		name string
@@ -144,7 +144,7 @@ func (s *selftest) available(ctx context.Context) error {
 	return fmt.Errorf("it has no condition Available yet")
 }
 
-// selftestRun is a BenchmarkRun as a user would write it.
+// selftestRun returns a BenchmarkRun as a user would write it.
 func selftestRun(workload map[string]any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(),
@@ -175,6 +175,8 @@ func (s *selftest) refuses(ctx context.Context) error {
 		return fmt.Errorf("a BenchmarkRun without a workload was accepted: the CustomResourceDefinitions are not this version's")
 	case !apierrors.IsInvalid(err):
 		return err
+	// Any validation failure might be accidental. Only an error about this field shows that this version's rules are
+	// active.
 	case !strings.Contains(err.Error(), "workload"):
 		return fmt.Errorf("a BenchmarkRun without a workload was refused without naming spec.workload: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// asProgram makes the test binary be geobench itself: shells call it by its name.
+// asProgram is the environment variable that makes the test binary act as geobench, so that shells can call it.
 const asProgram = "GEOBENCH_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// installed returns a folder with geobench, and what kubectl calls, in it.
+// installed returns a folder with geobench and the names under which kubectl calls it.
 func installed(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -39,7 +39,7 @@ func installed(t *testing.T) string {
 	return dir
 }
 
-// shell runs a program with geobench in its path and returns its output.
+// shell runs a program with geobench in its PATH and returns its output.
 func shell(t *testing.T, path, program string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -56,14 +56,14 @@ func shell(t *testing.T, path, program string, args ...string) string {
 	return string(out)
 }
 
-// TestCompletionInShells completes a command, a flag, a value and a file in the shells that are installed.
+// TestCompletionInShells completes a command, a flag, a value and a file in each installed shell.
 func TestCompletionInShells(t *testing.T) {
 	path := installed(t)
 	lines := map[string]string{
 		"geobench simul":               "simulate",
 		"geobench run --metr":          "--metrics-address",
 		"geobench verify x --output y": "yaml",
-		"geobench run -f /etc/passw":   "", // no manifest has that name
+		"geobench run -f /etc/passw":   "", // not a manifest
 	}
 	t.Run("bash", func(t *testing.T) {
 		const library = "/usr/share/bash-completion/bash_completion"
@@ -83,11 +83,11 @@ __start_geobench geobench ` + words[len(words)-1] + ` ` + words[len(words)-2] + 
 	t.Run("zsh", func(t *testing.T) {
 		for line, want := range lines {
 			if want == "" {
-				continue // the line would not change
+				continue // the completion would not change the line
 			}
 			words := strings.Fields(line)
 			full := strings.TrimSuffix(line, words[len(words)-1]) + want
-			// A terminal for zsh. The completed line is printed rather than run.
+			// A terminal for zsh. The completed line is printed instead of executed.
 			script := `zmodload zsh/zpty
 zpty z 'PS1=; exec zsh -f -i'
 zpty -w z 'PS1=; autoload -Uz compinit; compinit -u -D; source <(geobench completion zsh); echo rea""dy'
@@ -120,7 +120,7 @@ print -r -- "$out"`
 	})
 }
 
-// TestManualPages writes the pages and has them read by the programs that people read them with.
+// TestManualPages writes the manual pages and renders them with the programs that users read them with.
 func TestManualPages(t *testing.T) {
 	dir := t.TempDir()
 	if code, _, stderr := geobench(t, "", "man", dir); code != 0 {

@@ -51,7 +51,7 @@ BenchmarkRun on the cluster. What goes wrong in a simulated world of the explore
 	return cmd
 }
 
-// firstCycle returns the first result with a wrong history, and the check that shows it.
+// firstCycle returns the first result with a wrong history, and its first failed check.
 func firstCycle(docs []*result.Document) (*result.Document, workload.Check, bool) {
 	for _, d := range docs {
 		if checks := report.Cycles(d); len(checks) > 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment/plot"
 )
 
-// expand expands all experiments of a bundle. Whatever is wrong with them is a usage error that lists it all.
+// expand expands all experiments of a bundle. It returns a usage error that lists all their errors.
 func expand(ctx context.Context, bundle *manifest.Bundle, abilities check.Abilities) ([]*experiment.Experiment, error) {
 	var out []*experiment.Experiment
 	var ps manifest.Problems

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// sweep is an experiment of two points that simulates in a moment; CLAIM is replaced.
+// sweep is an experiment with two points that simulates quickly; tests replace CLAIM.
 const sweep = `apiVersion: geobench.dev/v1alpha1
 kind: Experiment
 metadata: {name: clients}
@@ -40,7 +40,7 @@ type verifyCase struct {
 	stdin string
 	args  []string
 	code  int
-	// want is on standard output when the code is 0 or 1, else on standard error.
+	// want is expected on standard output if the code is 0 or 1, otherwise on standard error.
 	want string
 }
 
@@ -61,7 +61,7 @@ func TestVerifyExitCodes(t *testing.T) {
 		"minus one at once": {withClaim("true"), []string{"-", "--parallel", "-1"}, exit.Usage, "write 1 or more"},
 		"results in a file": {withClaim("true"), []string{"-", "--results", "main.go"}, exit.Broken, "the folder of results"},
 	}
-	// No transaction ends in so short a time: the runs are Invalid, NoTransactions.
+	// No transaction finishes within such a short time, so the runs are Invalid (NoTransactions).
 	invalid := func(allow string) string {
 		text := strings.Replace(withClaim("max(tput('calvin')) < 1.0"), "warmup: 200ms, duration: 1s", "warmup: 0s, duration: 1ms", 1)
 		return strings.Replace(text, "  sweep:", allow+"  sweep:", 1)
@@ -124,7 +124,7 @@ func TestValidateCountsExperiments(t *testing.T) {
 	}
 }
 
-// What an expression can take is bounded here as in the operator, and an interrupted command ends.
+// The cost of an expression is bounded as in the operator, and an interrupted command exits.
 func TestHostileExperiments(t *testing.T) {
 	for name, expression := range map[string]string{
 		"memory": "'aaaaaaaaaa'" + strings.Repeat(".replace('a', '"+strings.Repeat("a", 200)+"')", 15) + ".size() > 0",

@@ -17,20 +17,20 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// screen shows a few lines that change: overwritten on a terminal, else as a single plain line periodically.
+// screen shows a few changing lines. On a terminal it overwrites them; elsewhere it prints a plain line periodically.
 type screen struct {
 	w        io.Writer
 	terminal bool
 	quiet    bool
-	// width and height of the terminal, in characters.
+	// width and height are the size of the terminal, in characters.
 	width, height int
 
 	key   string
 	last  time.Time
-	drawn int // lines on the terminal
+	drawn int // number of lines on the terminal
 }
 
-// every is the interval between two pictures, on a terminal and elsewhere.
+// The intervals between two updates, on a terminal and elsewhere.
 const (
 	everyOnTerminal = 200 * time.Millisecond
 	everyElsewhere  = 5 * time.Second
@@ -47,7 +47,7 @@ func newScreen(w io.Writer, quiet bool) *screen {
 	return s
 }
 
-// due reports whether it is time for another picture; a new key is always due.
+// due reports whether an update is due. A changed key makes it due immediately.
 func (s *screen) due(now time.Time, key string) bool {
 	every := everyElsewhere
 	if s.terminal {
@@ -56,7 +56,7 @@ func (s *screen) due(now time.Time, key string) bool {
 	return !s.quiet && (key != s.key || now.Sub(s.last) >= every)
 }
 
-// show shows lines when it is time.
+// show shows lines if an update is due.
 func (s *screen) show(now time.Time, key string, lines []string) {
 	if !s.due(now, key) {
 		return
@@ -70,7 +70,7 @@ func (s *screen) show(now time.Time, key string, lines []string) {
 		return
 	}
 	s.erase()
-	// Lines that have scrolled off the top cannot be overwritten.
+	// Omit lines that do not fit: lines that have scrolled off the top could not be overwritten later.
 	lines = lines[:min(len(lines), s.height-1)]
 	for _, l := range lines {
 		if r := []rune(l); len(r) >= s.width {
@@ -81,7 +81,7 @@ func (s *screen) show(now time.Time, key string, lines []string) {
 	s.drawn = len(lines)
 }
 
-// erase takes the lines off the terminal.
+// erase removes the lines from the terminal.
 func (s *screen) erase() {
 	if s.drawn > 0 {
 		fmt.Fprintf(s.w, "\x1b[%dA\x1b[J", s.drawn)
@@ -89,7 +89,7 @@ func (s *screen) erase() {
 	}
 }
 
-// close leaves the terminal to others.
+// close removes the lines from the terminal, so that other output can follow.
 func (s *screen) close() {
 	if s.terminal {
 		s.erase()
@@ -110,7 +110,7 @@ func newView(w io.Writer, p *plan.Plan, i, of int, quiet bool) *view {
 	return v
 }
 
-// show takes the progress; it may be called often.
+// show shows the progress if an update is due. It may be called often.
 func (v *view) show(p inprocess.Progress) {
 	now := time.Now()
 	v.note(p, now)
@@ -119,29 +119,29 @@ func (v *view) show(p inprocess.Progress) {
 	}
 }
 
-// end leaves the terminal to others.
+// end removes the progress from the terminal.
 func (v *view) end() { v.close() }
 
-// follower turns the progress of one run into lines. They show its stage and the remaining time, the throughput and
-// latency of each region since the previous lines, and the current faults.
+// follower formats the progress of a run: its stage and remaining time, the throughput and latency of each region since
+// the previous update, and the current faults.
 type follower struct {
 	name    string
 	regions []string
 	spec    *v1alpha1.BenchmarkRunSpec
 
-	began  time.Time // of the load, on the wall clock
+	began  time.Time // start of the load in wall-clock time
 	at     time.Duration
 	before []load.Progress
 }
 
-// note sees every progress, so that the beginning of the load is not missed.
+// note must be called with every progress report, so that the start of the load is not missed.
 func (f *follower) note(p inprocess.Progress, now time.Time) {
 	if f.began.IsZero() && p.Elapsed > 0 {
 		f.began = now
 	}
 }
 
-// lines for people; bars are for terminals.
+// lines formats the progress. bars adds a progress bar, for terminals.
 func (f *follower) lines(p inprocess.Progress, now time.Time, bars bool) []string {
 	lines := []string{f.head(p, now, bars)}
 	for i, r := range p.Regions {
@@ -178,7 +178,7 @@ func (f *follower) lines(p inprocess.Progress, now time.Time, bars bool) []strin
 	return lines
 }
 
-// barWidth is the width of the progress bar.
+// barWidth is the width of a progress bar, in characters.
 const barWidth = 24
 
 func bar(done float64) string {
@@ -186,7 +186,7 @@ func bar(done float64) string {
 	return "[" + strings.Repeat("#", n) + strings.Repeat("-", barWidth-n) + "]"
 }
 
-// eta returns the estimated wall-clock time of the remaining work, from the speed so far; empty while there is no
+// eta estimates the remaining wall-clock time from the speed so far. It returns an empty string while there is no
 // estimate.
 func eta(began, now time.Time, done float64) string {
 	if done <= 0.05 || done >= 1 {
@@ -195,7 +195,7 @@ func eta(began, now time.Time, done float64) string {
 	return fmt.Sprintf(", ETA %s", time.Duration(float64(now.Sub(began))*(1-done)/done).Round(time.Second))
 }
 
-// head returns the current activity and its remaining time.
+// head returns the line with the current stage and its remaining time.
 func (f *follower) head(p inprocess.Progress, now time.Time, bars bool) string {
 	text := fmt.Sprintf("%s: %s", f.name, p.Stage)
 	if p.Total <= 0 {
@@ -205,11 +205,11 @@ func (f *follower) head(p inprocess.Progress, now time.Time, bars bool) string {
 	if bars {
 		text += " " + bar(done)
 	}
-	// The clock of a simulation is not the wall's.
+	// A simulation's clock is virtual, so the estimate uses the wall clock.
 	return text + fmt.Sprintf(" %s of %s", p.Elapsed.Round(time.Second), p.Total.Round(time.Second)) + eta(f.began, now, done)
 }
 
-// faults that are planned for this moment of the schedule.
+// faults returns lines for the faults that are planned for this time of the schedule.
 func (f *follower) faults(elapsed time.Duration) []string {
 	from, _ := load.PlanOf(f.spec.Load, 0).Window(1)
 	var out []string
@@ -218,6 +218,7 @@ func (f *follower) faults(elapsed time.Duration) []string {
 		switch {
 		case elapsed < begin:
 		case fault.Duration == nil:
+			// A kill has no duration. Show it for as long as an update may take to appear.
 			if elapsed < begin+everyElsewhere {
 				out = append(out, fmt.Sprintf("  fault %s", fault.Name))
 			}
@@ -228,11 +229,11 @@ func (f *follower) faults(elapsed time.Duration) []string {
 	return out
 }
 
-// experimentView shows the progress of experiments: on a terminal how far they are and each run under way with its
-// regions, elsewhere a line for each run that has ended.
+// experimentView shows the progress of experiments. On a terminal it shows the overall progress, and each running run
+// with its regions. Elsewhere it prints a line for each finished run.
 type experimentView struct {
 	*screen
-	began     time.Time // of the first run that was not kept
+	began     time.Time // start of the first run that was not kept
 	last      play.Progress
 	followers map[*experiment.Run]*follower
 }
@@ -241,7 +242,7 @@ func newExperimentView(w io.Writer, quiet bool) *experimentView {
 	return &experimentView{screen: newScreen(w, quiet), followers: map[*experiment.Run]*follower{}}
 }
 
-// show takes the progress; it may be called often.
+// show shows the progress if an update is due. It may be called often.
 func (v *experimentView) show(p play.Progress) { v.showAt(p, time.Now()) }
 
 func (v *experimentView) showAt(p play.Progress, now time.Time) {
@@ -266,14 +267,14 @@ func (v *experimentView) showAt(p play.Progress, now time.Time) {
 	case p.Event == play.Ended:
 		fmt.Fprintf(v.w, "%s: %s%s\n", v.count(), p.Label, v.rest(now))
 	case p.Event == play.Began && p.Done == 0:
-		// The longest runs come first: say what keeps the first line waiting.
+		// The longest runs start first, so name the run that delays the first line.
 		fmt.Fprintf(v.w, "running %s\n", p.Label)
 	}
 }
 
 func (v *experimentView) count() string { return fmt.Sprintf("%d of %d", v.last.Done, v.last.Total) }
 
-// rest is what else there is to say about all runs.
+// rest returns the remaining information about all runs: kept and failed runs, and the estimated time.
 func (v *experimentView) rest(now time.Time) string {
 	text := ""
 	if v.last.Kept > 0 {
@@ -285,7 +286,7 @@ func (v *experimentView) rest(now time.Time) string {
 	return text + eta(v.began, now, v.last.Share)
 }
 
-// lines of a terminal.
+// lines returns the lines for a terminal.
 func (v *experimentView) lines(now time.Time) []string {
 	lines := []string{fmt.Sprintf("%s %s runs%s", bar(min(1, v.last.Share)), v.count(), v.rest(now))}
 	for _, r := range v.last.Playing {

@@ -24,7 +24,7 @@ func viewedPlan() *plan.Plan {
 	return p
 }
 
-// progressAt is a load of 100 transactions per second of 20 ms in each region.
+// progressAt returns the progress of a load with 100 transactions per second of 20 ms in each region.
 func progressAt(stage string, elapsed time.Duration) inprocess.Progress {
 	n := int64(elapsed / (10 * time.Millisecond))
 	r := load.Progress{Committed: n, Latency: time.Duration(n) * 20 * time.Millisecond}
@@ -36,7 +36,7 @@ func TestViewElsewhereIsPlain(t *testing.T) {
 	v := newView(&out, viewedPlan(), 0, 1, false)
 	v.show(inprocess.Progress{Stage: "starting 4 nodes"})
 	v.show(progressAt("warmup", 2*time.Second))
-	v.show(progressAt("warmup", 3*time.Second)) // too soon for another line
+	v.show(progressAt("warmup", 3*time.Second)) // too early for another line
 	p := progressAt("measure", 10*time.Second)
 	p.Regions[1].Aborted, p.Regions[1].Retried = 4, 9
 	v.show(p)
@@ -79,7 +79,7 @@ func TestViewOnATerminalIsWrittenOver(t *testing.T) {
 	}
 }
 
-// TestExperimentView follows two runs of an experiment that play at the same time.
+// TestExperimentView follows two concurrent runs of an experiment.
 func TestExperimentView(t *testing.T) {
 	one, two := &experiment.Run{Label: "calvin clients=2"}, &experiment.Run{Label: "calvin clients=4"}
 	for _, r := range []*experiment.Run{one, two} {

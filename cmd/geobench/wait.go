@@ -23,11 +23,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// waitFormats are the formats of wait's result.
+// waitFormats are the output formats of wait.
 var waitFormats = []string{"text", "json"}
 
-// waitFailures is the number of consecutive failed looks, a second apart, after which the cluster counts as gone: an
-// API server that restarts takes less.
+// waitFailures is the number of consecutive failed attempts, a second apart, after which wait gives up. An API server
+// restarts in less time.
 const waitFailures = 60
 
 func newWaitCommand() *cobra.Command {
@@ -96,33 +96,33 @@ func completeWaited(cmd *cobra.Command, given []string, prefix string) ([]string
 	return slices.DeleteFunc(names, func(n string) bool { return slices.Contains(given, n) }), directive
 }
 
-// errTimeIsOver is the error of a wait that exceeded its time limit.
+// errTimeIsOver is the cause of a wait that exceeded --timeout.
 var errTimeIsOver = errors.New("the time is over")
 
-// The kinds that wait supports, by their names in arguments.
+// waitedKinds maps the kinds that arguments can name to the kinds of the API.
 var waitedKinds = map[string]string{
 	"run": "BenchmarkRun", "benchmarkrun": "BenchmarkRun", "benchmarkruns": "BenchmarkRun", "brun": "BenchmarkRun", "br": "BenchmarkRun",
 	"experiment": "Experiment", "experiments": "Experiment", "exp": "Experiment",
 }
 
-// waited is an object that is waited for.
+// waited is an object that wait waits for.
 type waited struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Outcome is Succeeded, Failed, Deleted, or Underway when the wait ended first.
+	// Outcome is Succeeded, Failed, Deleted, or Underway if the wait ended before the object did.
 	Outcome health.Outcome `json:"outcome"`
-	// Verdict of a run; empty for experiments and while there is none.
+	// Verdict is the verdict of a run; empty for experiments, and for runs without a verdict.
 	Verdict v1alpha1.Verdict `json:"verdict,omitempty"`
 	// Message has the verdict, the reason and the findings.
 	Message string `json:"message"`
-	// ResultConfigMap holds the result document of a run, or the report of an experiment.
+	// ResultConfigMap is the ConfigMap with the result document of a run or the report of an experiment.
 	ResultConfigMap string `json:"resultConfigMap,omitempty"`
 
 	object client.Object
 }
 
-// newWaited makes an empty object of a kind that can be waited for.
+// newWaited returns an empty object of a kind.
 func newWaited(kind string) client.Object {
 	if kind == "Experiment" {
 		return &v1alpha1.Experiment{}
@@ -130,7 +130,7 @@ func newWaited(kind string) client.Object {
 	return &v1alpha1.BenchmarkRun{}
 }
 
-// deleted is the outcome of an object that was deleted before it had ended.
+// deleted is the outcome of an object that was deleted before it ended.
 const deleted health.Outcome = "Deleted"
 
 func (o *waited) over() bool { return o.Outcome != health.Underway }
@@ -139,12 +139,12 @@ func (o *waited) over() bool { return o.Outcome != health.Underway }
 type waiter struct {
 	*cluster
 	screen *screen
-	// every is the interval between two looks.
+	// every is the interval between two lookups.
 	every   time.Duration
 	objects []*waited
 }
 
-// find looks up all objects by the names that were given. A name that is not there is a mistake of usage.
+// find looks up all objects by the given names. A missing object is a usage error.
 func (w *waiter) find(ctx context.Context, names []string) error {
 	for _, given := range names {
 		kind, name, told := strings.Cut(given, "/")
@@ -176,14 +176,15 @@ func (w *waiter) find(ctx context.Context, names []string) error {
 		case len(found) == 0:
 			return w.notFound(cmp.Or(waitedKinds[short], "BenchmarkRun or Experiment"), name, w.waitable(ctx, waitedKinds[short]))
 		}
-		if !slices.ContainsFunc(w.objects, func(o *waited) bool { return o.Kind == found[0].Kind && o.Name == name }) { // named twice
+		// ignore a name that is given twice
+		if !slices.ContainsFunc(w.objects, func(o *waited) bool { return o.Kind == found[0].Kind && o.Name == name }) {
 			w.objects = append(w.objects, found[0])
 		}
 	}
 	return nil
 }
 
-// waitable names the objects of a kind, or of both when it is empty.
+// waitable returns the names of all objects of a kind, or of both kinds if kind is empty.
 func (w *waiter) waitable(ctx context.Context, kind string) (names []string) {
 	if kind != "Experiment" {
 		names = w.names(ctx, &v1alpha1.BenchmarkRunList{})
@@ -194,7 +195,7 @@ func (w *waiter) waitable(ctx context.Context, kind string) (names []string) {
 	return names
 }
 
-// wait looks at the objects until all have finished. The error is the reason why it stopped earlier.
+// wait looks up the objects repeatedly until all have ended. It returns the reason if it stopped earlier.
 func (w *waiter) wait(ctx context.Context) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
@@ -215,13 +216,14 @@ func (w *waiter) wait(ctx context.Context) error {
 			failures = 0
 			continue
 		}
+		// Waiting does not help against missing rights. Any other error may result from a restart of the API server.
 		if failures++; failures == waitFailures || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 			return err
 		}
 	}
 }
 
-// look looks once at each object that has not ended.
+// look looks up each object that has not ended.
 func (w *waiter) look(ctx context.Context) error {
 	for _, o := range w.objects {
 		if o.over() {
@@ -232,6 +234,7 @@ func (w *waiter) look(ctx context.Context) error {
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
+		// Another UID means that the object was deleted and created again between two lookups.
 		if err != nil || now.GetUID() != o.object.GetUID() {
 			o.Outcome, o.Message = deleted, "it was deleted before it had ended"
 			continue
@@ -242,7 +245,7 @@ func (w *waiter) look(ctx context.Context) error {
 	return nil
 }
 
-// judge reads the outcome from the object.
+// judge determines the outcome from the object's status.
 func (o *waited) judge() {
 	var observed int64
 	var conditions []metav1.Condition
@@ -264,7 +267,7 @@ func (o *waited) judge() {
 	}
 }
 
-// lines say how far each object is.
+// lines returns a line with the progress of each object.
 func (w *waiter) lines() (out []string) {
 	for _, o := range w.objects {
 		line := o.Name + ": " + o.Message
@@ -276,7 +279,7 @@ func (w *waiter) lines() (out []string) {
 	return out
 }
 
-// print prints what became of the objects, in the order in which they were named.
+// print prints the outcomes of the objects, in the order in which they were given.
 func (w *waiter) print(to io.Writer, format string) error {
 	if format == "json" {
 		e := json.NewEncoder(to)
@@ -291,7 +294,8 @@ func (w *waiter) print(to io.Writer, format string) error {
 	return nil
 }
 
-// verdict returns the outcome of the whole wait: a failure if there is one, else the reason why it stopped early.
+// verdict returns the error for the whole wait: failed objects take precedence over the reason why the wait stopped
+// early, except for an interruption.
 func (w *waiter) verdict(early error) error {
 	var failed, gone, left []string
 	for _, o := range w.objects {

@@ -24,8 +24,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// waitedRun returns a run in the state in which the operator leaves it: with the conditions that follow from its other
-// status fields.
+// waitedRun returns a run as the operator leaves it, with the conditions that follow from its other status fields.
 func waitedRun(name string, stage v1alpha1.Stage, verdict v1alpha1.Verdict, reason string) *v1alpha1.BenchmarkRun {
 	run := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bench", UID: types.UID(name), Generation: 1},
 		Status: v1alpha1.BenchmarkRunStatus{ObservedGeneration: 1, Stage: stage, Verdict: verdict, Reason: reason, Message: "as it was"}}
@@ -120,7 +119,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// end replaces the existing run by a finished one.
+// end replaces the existing run by a finished run.
 func end(t *testing.T, c client.Client, run *v1alpha1.BenchmarkRun) error {
 	t.Helper()
 	now := &v1alpha1.BenchmarkRun{}
@@ -131,12 +130,12 @@ func end(t *testing.T, c client.Client, run *v1alpha1.BenchmarkRun) error {
 	return c.Update(t.Context(), run)
 }
 
-// The objects change during the wait: runs finish, are deleted, and are created again under another identity. The API
-// server is unavailable for a while, and permanently.
+// Objects change during the wait: runs finish, are deleted, and are created again under another UID. The API server is
+// unavailable, temporarily or permanently.
 func TestWaitLooksAgain(t *testing.T) {
 	away := errors.New("dial tcp: connection refused")
 	for name, tc := range map[string]struct {
-		// at changes the cluster before a look, counted from 1.
+		// at changes the cluster before a lookup, counted from 1.
 		at   func(look int, c client.WithWatch) error
 		code int
 		says string

@@ -36,11 +36,12 @@ import (
 )
 
 const (
-	// meetingPoll is the interval at which a worker polls for its start. The operator announces it several seconds ahead.
+	// meetingPoll is the interval at which a worker polls for its start time. The operator announces it several seconds
+	// ahead.
 	meetingPoll = 500 * time.Millisecond
 	// progressEvery is the interval at which a worker reports its progress.
 	progressEvery = 5 * time.Second
-	// lastWords bounds the time for the final report of a worker that failed, or was asked to stop.
+	// lastWords bounds the time for the final report of a worker that failed or was stopped.
 	lastWords = 4 * time.Second
 )
 
@@ -83,7 +84,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 	return cmd
 }
 
-// workerAddresses are the addresses on which a worker listens.
+// workerAddresses are the addresses at which a worker listens.
 type workerAddresses struct{ metrics, admin string }
 
 func meetingPlace(name string) (*workersync.Place, error) {
@@ -102,7 +103,7 @@ func meetingPlace(name string) (*workersync.Place, error) {
 	return &workersync.Place{ConfigMaps: clients.CoreV1().ConfigMaps(namespace), Name: name, Poll: meetingPoll}, nil
 }
 
-// work takes part in one run.
+// work takes part in a run, from connecting the clients to submitting the report.
 func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Place, credentials identity.Folder, addresses workerAddresses) error {
 	key, err := os.ReadFile(deploy.ReportKeyFile)
 	if err != nil {
@@ -140,6 +141,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 		return err
 	}
 	defer player.Close() //nolint:errcheck // connections of a process that ends
+	// Report ready only once the clients are connected: the start must not wait for connections.
 	if err := place.Ready(waiting, os.Getenv("POD_NAME")); err != nil {
 		return err
 	}
@@ -147,6 +149,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 	if err != nil {
 		return err
 	}
+	// A worker that starts late would measure another window than the remaining workers.
 	if late := time.Since(start); late > 0 {
 		return fmt.Errorf("the common start was %s ago when this worker learned of it: the clocks of its node and the operator's disagree, or the API server was away", late.Round(time.Millisecond))
 	}
@@ -166,7 +169,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 		return err
 	}
 	report.Incidents = append(report.Incidents, t.Incidents()...)
-	// Without its monotonic reading, a time is a reading of the machine's wall clock.
+	// Round(0) strips the monotonic reading, so the first difference is by the wall clock.
 	report.Incidents = append(report.Incidents, load.Standstill(w.Region, ended.Round(0).Sub(began.Round(0)), ended.Sub(began))...)
 	for i := range report.Workers {
 		report.Workers[i].TargetRTTMicroseconds = result.Microseconds(took)
@@ -178,6 +181,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 	if h.Report, err = report.Encode(); err != nil {
 		return err
 	}
+	// Close the history before sealing: the seal covers its size and counts.
 	if rec != nil {
 		recorded, err := rec.close()
 		if err != nil {
@@ -196,13 +200,14 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 	if err := place.Done(ctx, h, seal); err != nil {
 		return err
 	}
-	// The operator fetches the history and reads the clock, and ends the pod when it has all that it needs.
+	// Keep running: the operator still fetches the history and reads the clock. It deletes the pod once it has
+	// everything.
 	<-ctx.Done()
 	return nil
 }
 
-// clientOf returns the connection of a worker's clients, and the round-trip time to it unless it is a node, which
-// measures the time itself.
+// clientOf returns the connection of a worker's clients, and the round-trip time to the database. For Geobench's nodes
+// the time is 0, because the connection measures it itself.
 func clientOf(ctx context.Context, w *deploy.Worker, index int) (target.Target, time.Duration, error) {
 	region := w.Database.Topology.Index(w.Region)
 	if w.Database.Client == nil {
@@ -215,7 +220,7 @@ func clientOf(ctx context.Context, w *deploy.Worker, index int) (target.Target, 
 	return attach.Join(ctx, &w.Database, deploy.SecretFolder, w.Application(), region, index, w.Workers)
 }
 
-// loadOf reads the run's spec.load.
+// loadOf parses the run's spec.load.
 func loadOf(w *deploy.Worker) (*v1alpha1.Load, error) {
 	l := &v1alpha1.Load{}
 	if err := json.Unmarshal(w.Load, l); err != nil {
@@ -224,7 +229,7 @@ func loadOf(w *deploy.Worker) (*v1alpha1.Load, error) {
 	return l, nil
 }
 
-// newPlayer makes the worker, and the metrics that show it.
+// newPlayer creates the worker and a registry with its metrics.
 func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prometheus.Registry, error) {
 	wl, err := catalog.Parse(w.Workload, w.Seed, &w.Database.Topology)
 	if err != nil {
@@ -236,7 +241,7 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 	}
 	shards := 0
 	if w.Database.Client != nil {
-		shards = 1 // each would open all of the worker's connections
+		shards = 1 // each shard would open all of the worker's connections
 	}
 	live := collect.NewWorker(collect.WorkerLabels{Run: w.Run, Database: w.Database.Name, Region: w.Region, Index: index}, wl.Types())
 	player, err := load.NewWorker(load.WorkerConfig{
@@ -253,8 +258,8 @@ func newPlayer(w *deploy.Worker, index int, rec *recording) (*load.Worker, *prom
 	return player, registry, nil
 }
 
-// tellProgress reports the worker's progress to the operator until ctx ends. Nothing depends on it, so failures are
-// ignored.
+// tellProgress reports the worker's progress to the operator until ctx is done. It ignores errors, because nothing
+// depends on the reports.
 func tellProgress(ctx context.Context, place *workersync.Place, player *load.Worker) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
@@ -271,7 +276,7 @@ func tellProgress(ctx context.Context, place *workersync.Place, player *load.Wor
 	}
 }
 
-// since returns the progress report of a worker, an interval after the state before.
+// since returns the progress report for the interval between two states.
 func since(before, now load.Progress) deploy.Progress {
 	committed := now.Committed - before.Committed
 	p := deploy.Progress{
@@ -284,7 +289,7 @@ func since(before, now load.Progress) deploy.Progress {
 	return p
 }
 
-// serveOperator answers the operator's requests to a worker.
+// serveOperator starts a server for the operator's requests to a worker.
 func serveOperator(ctx context.Context, address string, credentials identity.Folder, rec *recording) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -296,7 +301,7 @@ func serveOperator(ctx context.Context, address string, credentials identity.Fol
 		mux.Handle("GET "+deploy.PathHistory, rec)
 	}
 	strangers := &identity.Unauthenticated{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-	// the operator reports a worker that does not answer
+	// The operator itself reports a worker that does not answer.
 	go admin.Serve(ctx, credentials.Listener(l, strangers.Turned), mux) //nolint:errcheck
 	return nil
 }

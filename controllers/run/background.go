@@ -12,12 +12,12 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// reasonQueued is the reason of a stage's condition while the run waits for others that do the same: that is no part
-// of the stage's time.
+// reasonQueued is the reason of a stage's condition while the run waits for other runs in the same stage. This time
+// does not count toward the deadline of the stage.
 const reasonQueued = "Queued"
 
-// jobPhase is of what part of a run's life jobs can be: a stage of an attempt, and nothing once the run is to
-// go or to start over.
+// jobPhase identifies the attempt and stage to which background jobs of the run belong. It is empty once the run must
+// be removed, cancelled or restarted, so that no job continues.
 func jobPhase(run *v1alpha1.BenchmarkRun) string {
 	if run.DeletionTimestamp != nil || run.Spec.Cancel || run.Status.RunID != run.Spec.RunID {
 		return ""
@@ -25,20 +25,20 @@ func jobPhase(run *v1alpha1.BenchmarkRun) string {
 	return fmt.Sprintf("%s/%s/%s", run.UID, kube.Attempt(run), run.Status.Stage)
 }
 
-// job names a job of the run's present stage.
+// job returns the key of a job in the run's current stage.
 func (s *scope) job(name string) background.Key {
 	return background.Key{Object: types.NamespacedName(client.ObjectKeyFromObject(s.run)), Phase: jobPhase(s.run), Name: name}
 }
 
-// aside returns a copy of the scope for a job, which continues while the run is reconciled. The job may read through
-// it, and changes nothing.
+// aside returns a copy of the scope for a background job, which continues while the run is reconciled. The job may only
+// read through it.
 func (s *scope) aside() *scope {
 	out := *s
 	out.run, out.db = s.run.DeepCopy(), s.db.DeepCopy()
 	return &out
 }
 
-// underway says in a condition that a job is not done yet; it wakes the run up.
+// underway reports in a condition that a job is not finished, and schedules another reconciliation.
 func (s *scope) underway(state background.State, condition string, status metav1.ConditionStatus, reason, message string) {
 	s.again = kube.PollRun
 	if state == background.Queued {
@@ -47,7 +47,7 @@ func (s *scope) underway(state background.State, condition string, status metav1
 	s.say(condition, status, reason, message)
 }
 
-// notYetError is the reason why a job must be started again: the reason of a condition, and a sentence.
+// notYetError means that a job must be repeated. It has the reason and the message for the condition.
 type notYetError struct{ reason, message string }
 
 func (e *notYetError) Error() string { return e.message }

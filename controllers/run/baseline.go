@@ -17,8 +17,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// compareWithBaseline sets status.baseline and the condition NotRegressed, for a run that has a baseline; false while
-// they are compared. A baseline may be as large as somebody has made it: it gets all of the memory.
+// compareWithBaseline sets status.baseline and the condition NotRegressed if the run has a baseline. It returns false
+// while the comparison is running. The size of a baseline is not limited, so the comparison reserves the whole memory
+// budget.
 func (s *scope) compareWithBaseline(doc *result.Document) (bool, error) {
 	if s.run.Spec.BaselineRef == nil {
 		return true, nil
@@ -51,13 +52,14 @@ func (s *scope) compareWithBaseline(doc *result.Document) (bool, error) {
 	return true, nil
 }
 
-// compared holds a run's document against its baseline.
+// compared compares the run's document with its baseline.
 func (s *scope) compared(ctx context.Context, doc *result.Document) (*v1alpha1.BaselineStatus, error) {
 	b := &v1alpha1.BaselineStatus{Name: s.run.Spec.BaselineRef.Name, Verdict: v1alpha1.ChangeUndecided}
 	baseline, problem, err := s.baseline(ctx, b.Name)
 	if err != nil {
 		return nil, err
 	}
+	// A missing or unreadable baseline leaves the comparison Undecided. It does not affect the run's own verdict.
 	if problem != "" {
 		b.Message = problem
 		return b, nil
@@ -71,7 +73,7 @@ func (s *scope) compared(ctx context.Context, doc *result.Document) (*v1alpha1.B
 	return b, nil
 }
 
-// baseline reads the result of a run; problem is the reason why there is none.
+// baseline reads the result of the run with the given name. problem is the reason if there is no result.
 func (s *scope) baseline(ctx context.Context, name string) (doc *result.Document, problem string, err error) {
 	run := &v1alpha1.BenchmarkRun{}
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: name}, run); err != nil {

@@ -14,25 +14,26 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// remembered is data that a run need not read from the API server again while it measures, when its faults are due. It
-// is read again before the run is judged.
+// remembered caches data that a run need not read from the API server again while it is measured, so that faults are
+// injected on time. The data is read again before the run is judged.
 type remembered struct {
 	of types.UID
-	// topologies are the versions of the ConfigMaps that incarnation was found in.
+	// topologies lists the names and versions of the ConfigMaps from which incarnation was read.
 	topologies  string
 	incarnation *database.Incarnation
 	before      *snapshot
 	mesh        *meshNote
 }
 
-// remember returns the remembered data of the run in its current stage; nil in the stages in which everything is read
-// again.
+// remember returns the cached data of the run. It returns nil, and drops the cache, in stages that must read everything
+// from the API server.
 func (s *scope) remember() *remembered {
 	name := client.ObjectKeyFromObject(s.run)
 	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) || s.run.DeletionTimestamp != nil {
 		s.memory.Delete(name)
 		return nil
 	}
+	// A run with the same name may have been deleted and created again.
 	if m, ok := s.memory.Load(name); ok && m.(*remembered).of == s.run.UID {
 		return m.(*remembered)
 	}
@@ -41,8 +42,8 @@ func (s *scope) remember() *remembered {
 	return m
 }
 
-// incarnation finds the database's current incarnation. It is parsed again if the versions of its ConfigMaps in the
-// cache have changed.
+// incarnation returns the database's current incarnation. While the run is measured, it is read again only if the
+// versions of its ConfigMaps in the cache have changed.
 func (s *scope) incarnation(ctx context.Context) (*database.Incarnation, error) {
 	m := s.remember()
 	if m == nil {
@@ -70,7 +71,7 @@ func (s *scope) incarnation(ctx context.Context) (*database.Incarnation, error) 
 	return m.incarnation, nil
 }
 
-// beganWith returns the snapshot from before the start; nil while no start was chosen.
+// beganWith returns the snapshot that was taken before the start, or nil if no start has been chosen yet.
 func (s *scope) beganWith(ctx context.Context) (*snapshot, error) {
 	m := s.remember()
 	if m == nil {

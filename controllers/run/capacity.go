@@ -13,15 +13,15 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// growing are labels of machines in groups that an autoscaler may make larger: what such a cluster has now is not all
-// that it can have.
+// growing lists labels of machines that belong to groups which an autoscaler can enlarge. The current capacity of such
+// a cluster is not its limit.
 var growing = []string{
 	"karpenter.sh/nodepool", "eks.amazonaws.com/nodegroup", "alpha.eksctl.io/nodegroup-name", "cloud.google.com/gke-nodepool", "kubernetes.azure.com/agentpool",
 	"doks.digitalocean.com/node-pool", "cluster.x-k8s.io/deployment-name",
 }
 
-// checkCapacity refuses a run with pods that request more CPU than all machines of the cluster have, so that some would
-// never start. If the operator may not list machines, it refuses nothing.
+// checkCapacity refuses a run whose pods request more CPU than all machines of the cluster have, because some pods
+// would never start. It refuses nothing if the operator may not list machines.
 func (s *scope) checkCapacity(ctx context.Context) error {
 	machines := &corev1.NodeList{}
 	if err := s.Live.List(ctx, machines); err != nil {
@@ -36,7 +36,8 @@ func (s *scope) checkCapacity(ctx context.Context) error {
 	return nil
 }
 
-// crowded describes by how much the pods of a run ask for more CPU than there is; empty if they do not.
+// crowded describes by how much the CPU requests of a run's pods exceed the capacity of the machines. It returns "" if
+// they do not, or if the capacity is unknown.
 func crowded(machines []corev1.Node, db *v1alpha1.GeoDatabase, run *v1alpha1.BenchmarkRun) string {
 	var has resource.Quantity
 	usable := 0
@@ -61,6 +62,7 @@ func crowded(machines []corev1.Node, db *v1alpha1.GeoDatabase, run *v1alpha1.Ben
 		r = database.OwnResources(r)
 		return *r.Requests.Cpu()
 	}
+	// The CPU of external databases is not the cluster's, and the pods of programs have no default request to count.
 	if db.Spec.External == nil && !db.Spec.RunsPrograms() {
 		nodes, each = regions*int64(db.Spec.PartitionsPerRegion)*int64(db.Spec.ReplicasPerPartition), cpu(db.Spec.Resources)
 	}

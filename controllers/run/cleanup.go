@@ -18,9 +18,10 @@ import (
 )
 
 // cleanUp deletes the run's objects and reports whether all of them are gone. The result is kept unless everything must
-// be deleted. cleanUp finds all objects that have the run's label and that it owns, so it does not depend on the run's
+// be deleted. cleanUp finds the objects by the run's label and owner reference, so it does not depend on the run's
 // progress.
 func (s *scope) cleanUp(ctx context.Context, everything bool) (bool, error) {
+	// Faults are reverted first, while the objects that describe them still exist.
 	if clean, err := s.endFaults(ctx); err != nil || !clean {
 		s.again = kube.PollFast
 		return false, err
@@ -42,6 +43,7 @@ func (s *scope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 			if obj.GetDeletionTimestamp() != nil {
 				return nil
 			}
+			// The UID ensures that the object that was checked is deleted, not a successor with the same name.
 			uid := obj.GetUID()
 			err := s.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
 			return client.IgnoreNotFound(err)
@@ -63,8 +65,8 @@ func (s *scope) cleanUp(ctx context.Context, everything bool) (bool, error) {
 	return false, nil
 }
 
-// deleteCredentials deletes the Secret of the attempt by its name, because the operator may not list Secrets. It
-// returns the remaining object, if any.
+// deleteCredentials deletes the Secret of the attempt by name, because the operator may not list Secrets. It returns a
+// description of the Secret while it remains, else "".
 func (s *scope) deleteCredentials(ctx context.Context) (string, error) {
 	secret := &corev1.Secret{}
 	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: kube.RunCredentialsName(s.run)}, secret)
@@ -77,10 +79,10 @@ func (s *scope) deleteCredentials(ctx context.Context) (string, error) {
 	return "Secret " + secret.Name, err
 }
 
-// cleanupLists are the kinds of objects that runs make, in the order of their deletion.
+// cleanupLists returns the kinds of objects that runs create, in the order of their deletion.
 func cleanupLists() []client.ObjectList {
 	return []client.ObjectList{
-		&batchv1.JobList{}, // first: a Job would replace its pods
+		&batchv1.JobList{}, // first, because a Job would replace its pods
 		&corev1.PodList{},
 		&rbacv1.RoleBindingList{},
 		&rbacv1.RoleList{},
@@ -89,7 +91,8 @@ func cleanupLists() []client.ObjectList {
 	}
 }
 
-// mayDelete reports whether the run may delete obj. A run owns pods through their Job, which may be deleted already.
+// mayDelete reports whether the run may delete obj. A run owns pods only through their Job, which may already be
+// deleted.
 func (s *scope) mayDelete(obj client.Object, everything bool) bool {
 	if _, ok := obj.(*corev1.Pod); ok {
 		return obj.GetLabels()[kube.LabelRole] == kube.RoleWorker
@@ -100,7 +103,7 @@ func (s *scope) mayDelete(obj client.Object, everything bool) bool {
 	return everything || obj.GetLabels()[kube.LabelRole] != kube.RoleResult
 }
 
-// cleanupPending says so when something does not go away.
+// cleanupPending sets the condition CleanupFailed if what has not disappeared within cleanupPatience.
 func (s *scope) cleanupPending(what string) {
 	since := s.run.Status.CompletionTime
 	if s.run.DeletionTimestamp != nil {

@@ -19,15 +19,15 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The clocks of the workers, as notes of a run: from before the start and from the end of the last window.
+// The keys of the notes with the workers' clocks: from before the start, and from the end of the last window.
 const (
 	clocksBefore = "clocks-before.json.gz"
 	clocksEnd    = "clocks-end.json.gz"
 )
 
-// noteClocks measures and records the clocks of all workers, unless this was done before. Workers start by their own
-// clocks at an instant of the operator's clock. The run ends if a worker's clock is too far from it; the error names a
-// clock that did not answer.
+// noteClocks measures the clocks of all workers and stores them under key, unless this was done before. Workers use
+// their own clocks to start at a time of the operator's clock, so the run ends if a worker's clock differs too much.
+// The error names a worker that did not answer.
 func (s *scope) noteClocks(ctx context.Context, key string) error {
 	var clocks []result.Clock
 	if found, err := s.noted(ctx, key, &clocks); found || err != nil {
@@ -60,14 +60,14 @@ func (s *scope) noteClocks(ctx context.Context, key string) error {
 	return s.note(ctx, key, clocks)
 }
 
-// nodeClocks are the clocks of nodes, as notes of a run, by the names of the nodes: see noteNodeClocks.
+// The keys of the notes with the nodes' clocks, by node name: see noteNodeClocks.
 const (
 	nodeClocksBefore = "clocks-nodes-before.json.gz"
 	nodeClocksEnd    = "clocks-nodes-end.json.gz"
 )
 
-// noteNodeClocks measures the clocks of all nodes that no fault acts on, unless that was done before, and notes them.
-// The error says which could not be asked.
+// noteNodeClocks measures the clocks of all nodes that no fault affects and stores them under key, unless this was done
+// before. The error names a node that did not answer.
 func (s *scope) noteNodeClocks(ctx context.Context, key string) error {
 	var clocks map[string]result.NodeClock
 	if found, err := s.noted(ctx, key, &clocks); found || err != nil {
@@ -80,6 +80,7 @@ func (s *scope) noteNodeClocks(ctx context.Context, key string) error {
 	group.SetLimit(podclient.AtOnce)
 	for i := range s.nodes {
 		n := &s.nodes[i]
+		// A clock that a fault skews on purpose says nothing about the machine's clock.
 		if n.Status == nil || s.actedOn(n.ID) {
 			continue
 		}
@@ -105,7 +106,7 @@ func (s *scope) noteNodeClocks(ctx context.Context, key string) error {
 	return s.note(ctx, key, clocks)
 }
 
-// clocksOfNodes returns the node clocks that noteNodeClocks noted, by node name.
+// clocksOfNodes returns the stored measurements of the nodes' clocks, by node name.
 func (s *scope) clocksOfNodes(ctx context.Context) (map[string][]result.NodeClock, error) {
 	out := map[string][]result.NodeClock{}
 	for _, key := range []string{nodeClocksBefore, nodeClocksEnd} {
@@ -120,7 +121,8 @@ func (s *scope) clocksOfNodes(ctx context.Context) (map[string][]result.NodeCloc
 	return out, nil
 }
 
-// workerAddress finds out where a worker answers, and on which Kubernetes node it runs.
+// workerAddress returns the address of a worker and the Kubernetes node on which it runs. It returns a *podEndedError
+// if the pod no longer runs.
 func (s *scope) workerAddress(ctx context.Context, w *workerState) (addr, machine string, err error) {
 	pod := &corev1.Pod{}
 	err = s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: w.report.Data[deploy.KeyPod]}, pod)
@@ -134,12 +136,12 @@ func (s *scope) workerAddress(ctx context.Context, w *workerState) (addr, machin
 	return net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(ports.Admin)), pod.Spec.NodeName, nil
 }
 
-// podEndedError says that a worker's pod is not there to be asked any more.
+// podEndedError means that a worker's pod no longer exists or no longer runs.
 type podEndedError struct{ worker string }
 
 func (e *podEndedError) Error() string { return fmt.Sprintf("the pod of %s has ended", e.worker) }
 
-// workerClocks returns the measurements before the start and at the end.
+// workerClocks returns the stored measurements of the workers' clocks, from before the start and from the end.
 func (s *scope) workerClocks(ctx context.Context) (all []result.Clock, err error) {
 	for _, key := range []string{clocksBefore, clocksEnd} {
 		var clocks []result.Clock
@@ -151,12 +153,14 @@ func (s *scope) workerClocks(ctx context.Context) (all []result.Clock, err error
 	return all, nil
 }
 
-// awaitClocks measures the workers' clocks before a start is chosen; it returns false while a worker does not answer.
+// awaitClocks measures the clocks of workers and nodes before a start is chosen. It returns false while a clock cannot
+// be read.
 func (s *scope) awaitClocks(ctx context.Context) (bool, error) {
 	err := s.noteClocks(ctx, clocksBefore)
 	if err == nil {
 		err = s.noteNodeClocks(ctx, nodeClocksBefore)
 	}
+	// Clocks that differ do not converge by waiting, so trouble ends the run. Any other error is retried.
 	if err == nil || isTrouble(err) {
 		return err == nil, err
 	}

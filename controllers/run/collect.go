@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// collect waits until every worker has handed in a report that can be read.
+// collect waits until every worker has handed in a readable report.
 func (s *scope) collect(ctx context.Context) error {
 	s.again = kube.PollFast
 	if done := s.inState(deploy.StateDone); done < len(s.workers) {
@@ -25,10 +25,11 @@ func (s *scope) collect(ctx context.Context) error {
 	return nil
 }
 
-// reportsRetry is the time before a run checks again whether another run's reports are still in memory.
+// reportsRetry is the time until a run checks again whether another run's reports are still in memory.
 const reportsRetry = 200 * time.Millisecond
 
-// checkReports ends the run when a report cannot be read. It returns false while another run's reports are in memory.
+// checkReports reads all reports and returns an error that ends the run if a report is unreadable. checked is false
+// while another run's reports are in memory.
 func (s *scope) checkReports(ctx context.Context) (checked bool, err error) {
 	if !s.reading.TryLock() {
 		s.again = reportsRetry

@@ -40,38 +40,38 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Reconciler leads runs through their stages.
+// Reconciler moves runs through their stages.
 type Reconciler struct {
 	Client client.Client
-	// Live reads from the API server itself.
+	// Live reads from the API server, bypassing the cache.
 	Live client.Reader
 	Pods podclient.Clients
-	// Choose picks the backend that emulates a database's network.
+	// Choose selects the backend that emulates a database's network.
 	Choose database.Chooser
-	// Unfit returns the reason why Chaos Mesh cannot inject objects of a kind, empty if it can.
+	// Unfit returns the reason why Chaos Mesh cannot inject objects of the given kind, or "" if it can.
 	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error)
-	// Chaos has the effects of Chaos Mesh on pods, for objects of any user.
+	// Chaos records the effects of all Chaos Mesh objects on pods, whoever created the objects.
 	Chaos *chaosaudit.Log
-	// Credentials give pods theirs.
+	// Credentials issues the credentials of pods.
 	Credentials *operatorca.Keeper
-	// Abilities restrict the specs that the checks accept.
+	// Abilities restricts the specs that the checks accept.
 	Abilities check.Abilities
 	// Jobs runs work that takes longer than a reconciliation. Loads limits the number of runs that load their data
-	// concurrently. Memory is the memory in bytes that concurrent checks of histories and baselines share.
+	// concurrently. Memory is the memory budget in bytes that concurrent checks of histories and baselines share.
 	Jobs          *background.Runner
 	Loads, Memory *background.Budget
-	// Image of workers, and of the nodes of the databases that runs are checked against.
+	// Image is the image of workers. Runs are checked against databases whose nodes have the same image.
 	Image  string
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
-	// Wait waits for an instant.
+	// Wait blocks for duration d or until ctx is done.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// reading is held while the reports of a run are in memory. Their workers determine their size, up to a bound: the
-	// reports of one run at a time fit. It is held only while they are read and summed up, and no reconciliation waits for
-	// it.
+	// reading is held while the reports of a run are in memory, so that only one run's reports are in memory at a time:
+	// workers determine the size of their reports, up to a bound. It is held only while reports are read and merged. No
+	// reconciliation blocks on it.
 	reading sync.Mutex
-	// memory has the remembered data of each run, by its name.
+	// memory maps the name of a run to its *remembered.
 	memory sync.Map
 }
 
@@ -89,7 +89,7 @@ func Wait(ctx context.Context, d time.Duration) error {
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// The end of a functional test concerns the run that requested it.
+	// A functional test that finishes must wake up the run that requested it.
 	ofTested := kube.ByLabel(kube.LabelRun)
 	ofRun := kube.ByLabel(kube.LabelRun, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] != kube.RoleResult })
 	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
@@ -123,7 +123,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// stateChanged lets through a worker's change of state, not its progress of every few seconds.
+// stateChanged passes updates of a worker's state and drops its progress updates, which arrive every few seconds.
 type stateChanged struct{ predicate.Funcs }
 
 func (stateChanged) Update(e ctrlevent.UpdateEvent) bool {
@@ -132,8 +132,9 @@ func (stateChanged) Update(e ctrlevent.UpdateEvent) bool {
 	return ok1 && ok2 && was.Data[deploy.KeyState] != is.Data[deploy.KeyState]
 }
 
-// Reconcile advances one run by a step.
+// Reconcile advances one run by one step.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	// A waiting run needs no read from the API server, so a queue of thousands of runs is cheap.
 	if waits, result, err := r.waitInQueue(ctx, req.NamespacedName); waits || err != nil {
 		return result, err
 	}
@@ -145,11 +146,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	// Jobs of an earlier stage or attempt work on outdated state, so their results are discarded.
 	r.Jobs.Retain(req.NamespacedName, jobPhase(run))
 	s := &scope{Reconciler: r, run: run, before: run.DeepCopy()}
 	s.remember()
 	err := s.reconcile(ctx)
 	var t *trouble
+	// A run that is over keeps its verdict, and a run that is being deleted only has to be cleaned up.
 	if errors.As(err, &t) && !kube.Over(run) && run.DeletionTimestamp == nil {
 		s.fail(t.reason, "in stage %s: %s", run.Status.Stage, t.message)
 		err = nil
@@ -157,8 +160,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return s.record(ctx, err)
 }
 
-// record ends a reconciliation that ended with err: it says in conditions how the run is to be judged, and writes its
-// status.
+// record completes a reconciliation that returned err: it sets the health conditions and writes the status if it has
+// changed.
 func (s *scope) record(ctx context.Context, err error) (reconcile.Result, error) {
 	health.Apply(&s.run.Status.Conditions, s.before.Status.Conditions, health.Run(s.run), s.now())
 	changed := !s.gone && !equality.Semantic.DeepEqual(s.before.Status, s.run.Status)
@@ -182,6 +185,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 	}
 	run.Status.ObservedGeneration = run.Generation
 	switch {
+	// Checked before the final stages, because a new runID also restarts a finished run.
 	case run.Status.Stage != "" && (run.Status.RunID != run.Spec.RunID || run.Held()):
 		return s.startOver(ctx)
 	case kube.Over(run):
@@ -199,6 +203,8 @@ func (s *scope) reconcile(ctx context.Context) error {
 	if s.checkDeadlines(); kube.Over(run) {
 		return nil
 	}
+	// checkDatabase sets s.db and s.current, which checkHealth and all steps need. A change of stage must be written
+	// before any action of the new stage.
 	if err := s.checkDatabase(ctx); err != nil || s.moved() {
 		return err
 	}
@@ -208,7 +214,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 	return stageOf(run).step(s, ctx)
 }
 
-// trouble is the reason why a run's measurement cannot be trusted: a reason of a verdict, and a sentence.
+// trouble is an error that makes the run Invalid, with the reason and the message of the verdict.
 type trouble struct{ reason, message string }
 
 func (t *trouble) Error() string { return t.message }
@@ -222,10 +228,11 @@ func troubled(reason, format string, args ...any) *trouble {
 	return &trouble{reason, fmt.Sprintf(format, args...)}
 }
 
-// begin takes a new run in.
+// begin starts a new run in stage Preflight.
 func (s *scope) begin() {
 	now := s.now()
 	s.run.Status.ObservedGeneration = s.run.Generation
+	// A run that was suspended during Preflight keeps its execution, so that its functional tests still count.
 	if s.run.Status.Execution == "" || s.run.Status.RunID != s.run.Spec.RunID {
 		s.run.Status.RunID, s.run.Status.Execution = s.run.Spec.RunID, kube.NewExecution()
 	}
@@ -233,7 +240,8 @@ func (s *scope) begin() {
 	s.enter(v1alpha1.StagePreflight)
 }
 
-// addFinalizer precedes everything that a run creates or takes, so that all of it is cleaned up.
+// addFinalizer adds the finalizer. It must be called before the run creates or reserves anything, so that all of it is
+// cleaned up.
 func (s *scope) addFinalizer(ctx context.Context) error {
 	if controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return nil
@@ -241,22 +249,24 @@ func (s *scope) addFinalizer(ctx context.Context) error {
 	return s.patchFinalizers(ctx, func(run *v1alpha1.BenchmarkRun) { controllerutil.AddFinalizer(run, kube.Finalizer) })
 }
 
-// patchFinalizers writes a change of the finalizers immediately and does not write the pending status.
+// patchFinalizers applies change to the finalizers and writes them immediately, without the pending changes of the
+// status.
 func (s *scope) patchFinalizers(ctx context.Context, change func(*v1alpha1.BenchmarkRun)) error {
 	patched := s.before.DeepCopy()
 	change(patched)
 	if err := s.Client.Patch(ctx, patched, client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
+	// Later patches of this reconciliation use the new resource version, or they would conflict with this patch.
 	for _, run := range []*v1alpha1.BenchmarkRun{s.before, s.run} {
 		run.ResourceVersion, run.Finalizers = patched.ResourceVersion, patched.Finalizers
 	}
 	return nil
 }
 
-// startOver runs the same object again for another spec.runID, once all objects of the last attempt are gone. A
-// suspended run then waits as if it had never started. The write that acknowledges the new spec also removes the
-// verdict of the last attempt.
+// startOver restarts the run for a new spec.runID, once all objects of the last attempt are gone. A suspended run then
+// waits as if it had never started. The write that acknowledges the new spec also removes the verdict of the last
+// attempt.
 func (s *scope) startOver(ctx context.Context) error {
 	st := &s.run.Status
 	st.Verdict, st.Reason, st.Message = "", "", ""
@@ -269,7 +279,7 @@ func (s *scope) startOver(ctx context.Context) error {
 	was := *st
 	s.run.Status = v1alpha1.BenchmarkRunStatus{ObservedGeneration: s.run.Generation}
 	if was.Stage == v1alpha1.StagePreflight && was.RunID == s.run.Spec.RunID && s.run.Held() {
-		// Nothing was measured yet, and the functional tests that were played count when the run is resumed.
+		// Nothing was measured yet, and functional tests that have passed still count when the run resumes.
 		s.run.Status.RunID, s.run.Status.Execution = was.RunID, was.Execution
 	}
 	if !s.run.Held() {
@@ -278,7 +288,7 @@ func (s *scope) startOver(ctx context.Context) error {
 	return nil
 }
 
-// finish releases a finished run, which is deleted when its TTL expires.
+// finish cleans up after a finished run, and deletes the run when its TTL expires.
 func (s *scope) finish(ctx context.Context) error {
 	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return s.expire(ctx)
@@ -289,7 +299,7 @@ func (s *scope) finish(ctx context.Context) error {
 	return s.expire(ctx)
 }
 
-// remove cleans up after a run that is being deleted, at whatever stage.
+// remove cleans up after a run that is being deleted, whatever its stage.
 func (s *scope) remove(ctx context.Context) error {
 	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return nil
@@ -299,13 +309,14 @@ func (s *scope) remove(ctx context.Context) error {
 	return err
 }
 
-// letGo deletes the run's objects (see cleanUp), releases its database, and removes the finalizer, in this order. It
-// reports whether it reached the finalizer.
+// letGo deletes the run's objects (see cleanUp), releases its database and removes the finalizer, in this order. It
+// returns false while objects remain.
 func (s *scope) letGo(ctx context.Context, everything bool) (bool, error) {
 	clean, err := s.cleanUp(ctx, everything)
 	if err != nil || !clean {
 		return false, err
 	}
+	// The next run may start as soon as the database is released, so no object or fault of this run may remain.
 	if err := s.release(ctx); err != nil {
 		return false, err
 	}

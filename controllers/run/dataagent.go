@@ -26,17 +26,17 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// A database of pods with a client has a steward for each run: a Job of one pod, in the region that the clients connect
-// to. It loads and audits the data, as nodes of Geobench's own engines do for themselves (package dataagent). It
-// belongs to the run from the stage Load on.
+// For each run, a database of pods with a client has a steward: a Job with one pod in the region that the clients
+// connect to. It loads and audits the data, which nodes of Geobench's own engines do themselves (package dataagent).
+// The steward exists from stage Load on.
 
-// noteTarget is the key of the steward's description of the database, in a note of the run.
+// noteTarget is the key of the note with the steward's description of the database.
 const noteTarget = "target.json.gz"
 
 // stewarded reports whether the database has a steward.
 func (s *scope) stewarded() bool { return s.current.Database.Client != nil }
 
-// buildSteward makes the steward of a run: its configuration, and its Job.
+// buildSteward returns the objects of a run's steward: its configuration and its Job.
 func buildSteward(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, w *deploy.Worker, image string, lifetime time.Duration) (*corev1.ConfigMap, *batchv1.Job, error) {
 	config, err := json.Marshal(w)
 	if err != nil {
@@ -68,8 +68,8 @@ func buildSteward(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *
 		}}, nil
 }
 
-// addSecret mounts the keys of the database's Secret into a pod as files. A missing Secret does not block the pod: the
-// steward reports it.
+// addSecret mounts the database's Secret into a pod, with one file per key. A missing Secret does not block the pod:
+// the steward reports it.
 func addSecret(pod *corev1.PodSpec, c *deploy.Client) {
 	if c == nil || c.Secret == "" {
 		return
@@ -81,7 +81,7 @@ func addSecret(pod *corev1.PodSpec, c *deploy.Client) {
 	main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: "database", MountPath: deploy.SecretFolder, ReadOnly: true})
 }
 
-// createSteward makes the steward unless that was done before.
+// createSteward creates the steward if it does not exist.
 func (s *scope) createSteward(ctx context.Context) error {
 	d := &s.current.Database
 	at := d.Topology.Index(d.Client.Steward)
@@ -107,7 +107,8 @@ func (s *scope) createSteward(ctx context.Context) error {
 	return kube.EnsureCreated(ctx, s.Client, s.Live, s.run, job)
 }
 
-// steward finds the steward's pod; Problem is the reason why it does not answer yet. The run ends if the pod was lost.
+// steward returns the state of the steward's pod. Problem is set if the steward does not answer yet. The error ends the
+// run if the pod or its Job was lost.
 func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	n := &database.Node{PodName: kube.StewardName(s.run)}
 	pods := &corev1.PodList{}
@@ -120,6 +121,7 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	})
 	if len(pods.Items) == 0 {
 		n.Problem = "its pod does not exist yet"
+		// Without its Job, the pod will never be created again, so waiting is useless.
 		if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: n.PodName}, &batchv1.Job{}); err != nil {
 			return nil, troubled("StewardLost", "Job %s, which loads and audits the database, is gone: %s", n.PodName, err)
 		}
@@ -150,8 +152,8 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	return n, nil
 }
 
-// stewardAudit requests the sums of all rows from the steward, and the state of the servers at that time. The steward
-// holds all rows as the only node of the layout.
+// stewardAudit requests the sums of all rows from the steward, and the state of the servers at the same time. In the
+// layout, the steward is the only node and stores all rows.
 func (s *scope) stewardAudit(ctx context.Context) ([][]store.ShardSums, []result.Server, error) {
 	n, err := s.steward(ctx)
 	if err != nil {
@@ -173,9 +175,9 @@ func (s *scope) stewardAudit(ctx context.Context) ([][]store.ShardSums, []result
 	return [][]store.ShardSums{a.Shards}, servers, nil
 }
 
-// target returns the result's description of a database that is not Geobench's own; nil for Geobench's own databases.
-// It does not include the distance of the endpoints from the steward: the clients of other regions are elsewhere, and
-// their workers measure it.
+// target returns the result's description of a database that is not Geobench's own, or nil for Geobench's own
+// databases. It omits the distance between the endpoints and the steward, because clients of other regions are
+// elsewhere and their workers measure their own distance.
 func (s *scope) target(ctx context.Context) (*result.Target, error) {
 	if !s.stewarded() {
 		return nil, nil
@@ -189,5 +191,5 @@ func (s *scope) target(ctx context.Context) (*result.Target, error) {
 	return t, err
 }
 
-// oneCopy returns the layout of a database with rows that are read in one place.
+// oneCopy returns the layout of a database whose rows are all read in one place.
 func (s *scope) oneCopy() geo.Layout { return s.current.Database.Topology.Whole(0) }

@@ -10,45 +10,46 @@ import (
 
 // The deadlines and intervals of runs, in addition to the deadlines of their stages.
 const (
-	// runsAtOnce is the number of runs that are reconciled concurrently: a run with unresponsive nodes does not delay the
-	// due faults of another run.
+	// runsAtOnce is the number of runs that are reconciled concurrently. It is high, because a run with unresponsive
+	// nodes must not delay the faults of another run.
 	runsAtOnce = 32
 	// LoadsAtOnce is the number of runs that load their data concurrently.
 	LoadsAtOnce = 64
 
-	// failureDelay is the longest that a run is left alone after failures: once an API server is back, its faults are due.
+	// failureDelay is the maximum backoff after failed reconciliations. It is short, because faults may be overdue when
+	// the API server is available again.
 	failureDelay = time.Second
 
-	// historyTimeout bounds the fetching of a worker's history.
+	// historyTimeout bounds the time to fetch the history of one worker.
 	historyTimeout = time.Minute
 
-	// preflightDeadline bounds the waiting for a database that does not exist yet. Waiting for another run to finish is
-	// not bounded.
+	// preflightDeadline bounds the wait for a database that does not exist yet. The wait for another run to finish is not
+	// bounded.
 	preflightDeadline = health.Patience
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
 	// startSlack is the minimum time that must remain of faultstatus.StartLead when the last worker is notified.
 	startSlack = 2 * time.Second
-	// collectGrace is added to requestTimeout: how long workers may take, after the last measured second, to
+	// collectGrace is added to requestTimeout to bound the time, after the last measured second, in which workers must
 	// hand in their reports.
 	collectGrace = 2 * time.Minute
-	// measureGrace is added to the workers' schedule before they are held for stuck.
+	// measureGrace is the time after the end of the workers' schedule at which workers count as stuck.
 	measureGrace = 30 * time.Second
-	// recoverDeadline bounds the time from the last measured second until nothing is left of faults and every node serves
+	// recoverDeadline bounds the time from the last measured second until all faults are removed and every node serves
 	// again.
 	recoverDeadline = 2 * time.Minute
-	// faultLease is the time after a fault's end at which Chaos Mesh removes it by itself.
+	// faultLease is the time after a fault's planned end at which Chaos Mesh removes the fault on its own.
 	faultLease = 60 * time.Second
 
-	// stalledPatience is the time after which transactions that are unfinished because faults have removed nodes count as
-	// permanently unfinished.
+	// stalledPatience is the time after which transactions count as permanently unfinished, if faults have removed nodes
+	// permanently.
 	stalledPatience = 10 * time.Second
 
-	// cleanupPatience is after how long an object that does not go away is reported.
+	// cleanupPatience is the time after which an object that has not disappeared is reported.
 	cleanupPatience = 2 * time.Minute
 )
 
-// runDeadline returns how long a run may take from its start to its end.
+// runDeadline returns the maximum duration of a run, from its start to its end.
 func runDeadline(run *v1alpha1.BenchmarkRun) time.Duration {
 	if run.Spec.Deadline != nil {
 		return run.Spec.Deadline.Duration
@@ -56,8 +57,8 @@ func runDeadline(run *v1alpha1.BenchmarkRun) time.Duration {
 	return measuredTime(&run.Spec.Load) + v1alpha1.DeadlineMargin
 }
 
-// podsLife returns the maximum lifetime of a run's pods from its start: until its deadline, plus the time to collect
-// their measurements.
+// podsLife returns the maximum lifetime of a run's pods from the start of the run: the run's deadline plus the time to
+// collect their measurements.
 func podsLife(run *v1alpha1.BenchmarkRun) time.Duration {
 	life := runDeadline(run)
 	for _, s := range stages()[order(v1alpha1.StageRecover):] {

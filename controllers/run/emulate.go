@@ -10,8 +10,9 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// emulate waits until the network between the regions matches the declared network. It measures again, because the
-// database's status may be half a minute old. The run is tied to the incarnation that was measured.
+// emulate waits until the network between the regions matches the declared network. It measures the network again,
+// because the database's status may be half a minute old. From here on the run requires the incarnation that was
+// measured.
 func (s *scope) emulate(ctx context.Context) error {
 	s.again = kube.PollFast
 	current, _, err := database.FindIncarnations(ctx, s.Live, s.Credentials, s.db)
@@ -22,6 +23,7 @@ func (s *scope) emulate(ctx context.Context) error {
 		s.condition(v1alpha1.ConditionNetworkVerified, false, "NodesNotReady", "the database is being made anew")
 		return nil
 	}
+	// Between Preflight and here the database may have been redeployed from edited manifests.
 	if err := s.checkIncarnation(ctx, current); err != nil {
 		return err
 	}
@@ -57,6 +59,8 @@ func (s *scope) emulate(ctx context.Context) error {
 	if !v.Verified {
 		return nil
 	}
+	// Written together with the stage: a later reconciliation must not load data into an incarnation whose network was
+	// not verified.
 	s.run.Status.DatabaseIncarnation = current.ID()
 	s.enter(v1alpha1.StageLoad)
 	return nil

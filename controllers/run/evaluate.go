@@ -32,8 +32,8 @@ import (
 )
 
 // evaluate judges the run. It waits until the database is quiescent, requests the sums of the rows from every node,
-// merges the workers' reports and writes the result document. The document is written before the status. So an operator
-// that starts after a crash between the two writes finds the document and continues from it.
+// merges the workers' reports and writes the result document. The document is written before the status, so an operator
+// that restarts between the two writes finds the document and continues from it.
 func (s *scope) evaluate(ctx context.Context) error {
 	doc, digest, err := s.storedResult(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *scope) evaluate(ctx context.Context) error {
 		if err := s.storeResult(ctx, judged); err != nil {
 			return err
 		}
-		// Only the stored document counts.
+		// The verdict must follow from the stored document, which is read again in case it was replaced.
 		if doc, digest, err = s.storedResult(ctx); doc == nil {
 			return err
 		}
@@ -61,7 +61,8 @@ func (s *scope) evaluate(ctx context.Context) error {
 	return nil
 }
 
-// noteQuiet records in the status whether, by the document, the database was quiescent and audited.
+// noteQuiet sets the condition DatabaseQuiet from the document: whether the database was quiescent and could be
+// audited.
 func (s *scope) noteQuiet(doc *result.Document) {
 	status, reason, message := metav1.ConditionTrue, "Quiet", "every node has finished all transactions and was audited"
 	if gone := len(s.taken()); gone > 0 {
@@ -75,13 +76,14 @@ func (s *scope) noteQuiet(doc *result.Document) {
 	s.say(v1alpha1.ConditionDatabaseQuiet, status, reason, message)
 }
 
-// judge makes the result document; nil while there is something to wait for. Audits, the history and its check are an
-// job.
+// judge creates the result document, or returns nil while it waits. A background job audits the nodes, fetches the
+// history and checks it.
 func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 	judging := s.job("judge")
 	doc, state, err := background.Outcome[*result.Document](s.Jobs, judging)
 	var later *notYetError
 	switch {
+	// A failed audit or fetch does not end the run: the job starts again in the next reconciliation, until the deadline.
 	case errors.As(err, &later):
 		s.condition(v1alpha1.ConditionDatabaseQuiet, false, later.reason, later.message)
 		s.again = kube.PollFast
@@ -89,6 +91,7 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 	case err != nil:
 		return nil, err
 	case state == background.Done:
+		// The job may have audited a node that restarted with no rows in the meantime.
 		if lost, err := s.lostSince(ctx); lost || err != nil {
 			return nil, err
 		}
@@ -103,7 +106,7 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A run without a history to check needs no memory and does not wait for other runs' histories.
+		// A run without a history to check needs no memory and does not wait for the histories of other runs.
 		var memory int64
 		var budget *background.Budget
 		if recorded(s.run) {
@@ -124,7 +127,8 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 // reasonAuditFailed is the reason of DatabaseQuiet while audits fail.
 const reasonAuditFailed = "AuditFailed"
 
-// lostSince ends the run when a node was lost while it was judged: a node that has started again has no rows to audit.
+// lostSince ends the run if a node was lost while the run was judged, and reports whether it did: a restarted node has
+// no rows to audit.
 func (s *scope) lostSince(ctx context.Context) (bool, error) {
 	nodes, err := database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
 	if err != nil {
@@ -146,7 +150,7 @@ func (s *scope) lostSince(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// document completes the facts with the audits, the history and the reports, and judges them.
+// document adds the audits, the history and the reports to the facts, and judges them.
 func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerState) (*result.Document, error) {
 	var err error
 	if f.Audits != nil {
@@ -160,16 +164,17 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 		return nil, notYet(reasonAuditFailed, "the rows could not be audited: %s", err)
 	}
 	if recorded(s.run) && f.Unrecorded == nil {
+		// The history is the largest allocation of the operator, so its memory is returned to the machine immediately.
 		defer debug.FreeOSMemory()
 		var lost *trouble
 		switch f.History, err = s.history(ctx, workers); {
-		case errors.As(err, &lost): // the figures do not depend on it
+		case errors.As(err, &lost): // the other results do not depend on the history
 			f.History, f.Unrecorded = nil, &result.Reason{Reason: lost.reason, Message: lost.message}
 		case err != nil:
 			return nil, err
 		}
 	}
-	// Other runs' reports need not wait for this history.
+	// Check the history before taking the lock, so that the reports of other runs need not wait for it.
 	f.CheckHistory()
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -189,12 +194,12 @@ func (s *scope) inStage() time.Duration {
 	return s.Clock.Now().Sub(s.run.Status.StageStartTime.Time)
 }
 
-// awaitQuiet waits until every node has finished all transactions and messages in flight, which are pending at no node,
-// have arrived. The nodes can then be audited. It returns false until then. The workers had all their answers before
-// this stage.
+// awaitQuiet waits until every node has finished all transactions, and until messages between nodes, which count as
+// pending at no node, have arrived. It returns false until the nodes can be audited. The workers have received all
+// their answers before this stage.
 //
-// After faults that took nodes permanently, some of the remaining nodes may wait for the lost nodes forever. The audit
-// omits these waiting nodes. A database that is not quiescent in time is not audited.
+// After faults that removed nodes permanently, some of the remaining nodes may wait for the lost nodes forever. The
+// audit omits these nodes. A database that is not quiescent in time is not audited.
 func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err error) {
 	gone := s.taken()
 	left := func(n geo.NodeID) bool { return !slices.Contains(gone, n) }
@@ -234,18 +239,19 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 		}
 		f.Unfinished += n.Status.Pending
 		f.Leader, f.Elections = n.Status.Leader, n.Status.Elections
-		gone = nil // a program's state is not tracked: its rows are read in any case
+		gone = nil // Geobench does not track the state of a program, so its rows are read in any case.
 	}
 	if f.Unfinished > 0 && !s.stalled(f.Unfinished, len(gone) > 0) {
 		return s.inStage() > judge.QuietWithin, nil
 	}
 	longest := s.current.Database.Topology.LongestRTT()
-	const rounded = time.Second // the status keeps whole seconds
+	const rounded = time.Second // stage times in the status are rounded to whole seconds
 	if left := longest + rounded - s.inStage(); left > 0 {
 		s.condition(v1alpha1.ConditionDatabaseQuiet, false, "Settling", fmt.Sprintf("what was committed may still be on its way between regions, whose longest round trip is %s", rtt.Round(longest)))
 		s.again = left
 		return false, nil
 	}
+	// A counter read too early would omit bytes that the proxies have carried but not reported yet.
 	if left := mesh.ReportsEvery + rounded - s.inStage(); left > 0 && before.Mesh != nil && before.Mesh.Late {
 		s.condition(v1alpha1.ConditionDatabaseQuiet, false, "Settling", fmt.Sprintf("the proxies of the service mesh tell what they have carried every %s", mesh.ReportsEvery))
 		s.again = left
@@ -259,19 +265,20 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 	return true, nil
 }
 
-// stalled records that transactions are unfinished, and reports whether they count as permanently unfinished: after
-// faults have taken nodes, transactions that wait for these nodes never finish.
+// stalled sets the condition to the number of unfinished transactions, and reports whether they count as permanently
+// unfinished. Transactions that wait for nodes which faults have removed never finish.
 func (s *scope) stalled(pending int, gone bool) bool {
 	message := fmt.Sprintf("%d transactions are unfinished", pending)
 	if was := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet); was != nil && was.Message == message {
 		return gone && s.Clock.Now().Sub(was.LastTransitionTime.Time) > stalledPatience
 	}
-	meta.RemoveStatusCondition(&s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet) // so that it says since when there are as many
+	// so that its transition time is the time since which this number has not changed
+	meta.RemoveStatusCondition(&s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet)
 	s.condition(v1alpha1.ConditionDatabaseQuiet, false, "TransactionsPending", message)
 	return false
 }
 
-// gather gathers the facts, all but audits, reports and the history.
+// gather collects all facts except audits, reports and the history.
 func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	d := &s.current.Database
 	f.Emulation, f.Machine, f.Execution = string(s.current.Emulation()), result.ThisMachine(), s.execution()
@@ -298,18 +305,19 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	if err != nil {
 		return err
 	}
+	// noteEdits reports trouble if a mounted file was changed, so it precedes everything that trusts the manifests.
 	if err := s.noteEdits(ctx, m); err != nil {
 		return err
 	}
 	f.ConfigMaps = m.ConfigMaps
-	// Pods that were made while it was measured, in the place of others, are held to the same.
+	// Pods that replaced others during the measurement must meet the same requirements.
 	if err := s.holdPods(ctx); err != nil {
 		return err
 	}
 	if f.Pods, err = s.notedPods(ctx); err != nil {
 		return err
 	}
-	// The plan is read aside, while the status of the run is written.
+	// The plan needs a copy of the run, because a background job reads it while the run's status is written.
 	if f.Plan, err = plan.Deployed(s.run.DeepCopy(), d, m.Database, m.Network); err != nil {
 		return err
 	}
@@ -325,7 +333,7 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	if f.Clocks, err = s.workerClocks(ctx); err != nil {
 		return err
 	}
-	// The instructions and logs of nodes and sidecars are checked with and without faults.
+	// The instructions and logs of nodes and sidecars are checked even without faults.
 	injector := s.injector()
 	if injector == nil {
 		tl := fault.NewTimeline(fault.NewPlan(nil, &d.Topology, 0), faultstatus.Poll, faultstatus.Patience)
@@ -346,12 +354,11 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	return nil
 }
 
-// gaps returns the periods of the measured windows in which the emulated network was incomplete. These are periods in
-// which a replaced pod ran before its links were in place. Also included are periods in which Chaos Mesh recreated
-// links for a fault, which removes them for a moment.
+// gaps returns the periods of the measured windows in which the emulated network was incomplete: a replaced pod ran
+// before its links were in place, or Chaos Mesh recreated links for a fault, which removes them for a moment.
 func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 	schedule := load.PlanOf(s.run.Spec.Load, 0)
-	add := func(from, to time.Duration, cause, fault string) { // from the start of the first warm-up
+	add := func(from, to time.Duration, cause, fault string) { // relative to the start of the first warm-up
 		for rep := 1; rep <= schedule.Repetitions; rep++ {
 			begin, end := schedule.Window(rep)
 			if from < end && to > begin {
@@ -385,7 +392,7 @@ func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 	return out
 }
 
-// loadedRoundTrips combines the counters of after with the round trips of end: when the last transaction has finished,
+// loadedRoundTrips returns the counters of after with the round trips of end: when the last transaction has finished,
 // nodes have already discarded the round trips that they measured under load.
 func loadedRoundTrips(after, end *snapshot) *snapshot {
 	for i := range after.Nodes {
@@ -401,7 +408,7 @@ func loadedRoundTrips(after, end *snapshot) *snapshot {
 	return after
 }
 
-// conclude writes the outcome in the document into the status and finishes the run.
+// conclude copies the outcome in the document to the status and finishes the run.
 func (s *scope) conclude(doc *result.Document) {
 	st := &s.run.Status
 	st.Summary, st.Regions = doc.RunSummary(), doc.RunRegions()
@@ -427,8 +434,8 @@ func (s *scope) conclude(doc *result.Document) {
 // mostChecks is the maximum number of checks in a status.
 const mostChecks = 64
 
-// fit shortens a status to the limits of the API, which would refuse the whole status at every retry. Failed checks
-// stay.
+// fit shortens a status to the limits of the API. Otherwise the API server would reject the status at every retry.
+// Failed checks are kept in preference to passed checks.
 func fit(st *v1alpha1.BenchmarkRunStatus) {
 	if len(st.Checks) > mostChecks {
 		slices.SortStableFunc(st.Checks, func(a, b v1alpha1.CheckStatus) int {
@@ -452,7 +459,7 @@ func fit(st *v1alpha1.BenchmarkRunStatus) {
 	}
 }
 
-// repetitions sums up each measured window.
+// repetitions returns the status of each measured window.
 func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.RepetitionStatus {
 	schedule := load.PlanOf(run.Spec.Load, 0)
 	var out []v1alpha1.RepetitionStatus
@@ -467,7 +474,8 @@ func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.Re
 	return out
 }
 
-// audit requests the sums over its rows from every node that is not omitted, in the order of geo.NodeID.
+// audit requests the sums of its rows from every node except those that are omitted. The result is in the order of
+// geo.NodeID.
 func (s *scope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	audits := make([][]store.ShardSums, len(s.nodes))
 	group, ctx := errgroup.WithContext(ctx)

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// eventStage reports that a run moves from its current stage to another, and the reason.
+// eventStage reports that a run enters stage to, with the reason.
 func eventStage(run *v1alpha1.BenchmarkRun, to v1alpha1.Stage, reason string, now time.Time) kube.Event {
 	st := &run.Status
 	note, keys := "Started", []any{"run", run.Name, "stage", to, "reason", reason}
@@ -21,7 +21,7 @@ func eventStage(run *v1alpha1.BenchmarkRun, to v1alpha1.Stage, reason string, no
 	return kube.Normal(string(to), "EnterStage", note).Logged("stage entered", keys...)
 }
 
-// eventFault reports a change in a fault of a run.
+// eventFault reports a change of state of a fault.
 func eventFault(run *v1alpha1.BenchmarkRun, l *fault.Life, reason, happened, what string) kube.Event {
 	tell := kube.Normal
 	if l.Problem != "" {
@@ -33,7 +33,7 @@ func eventFault(run *v1alpha1.BenchmarkRun, l *fault.Life, reason, happened, wha
 
 func eventWaiting(message string) kube.Event { return kube.Normal("Waiting", "Queue", message) }
 
-// eventTest reports that a separate run plays a functional test of a run.
+// eventTest reports that BenchmarkRun by plays a functional test of run.
 func eventTest(run *v1alpha1.BenchmarkRun, test v1alpha1.FunctionalTest, by *v1alpha1.BenchmarkRun) kube.Event {
 	return kube.Normal("FunctionalTest", "PlayTests", fmt.Sprintf("BenchmarkRun %s plays functional test %s", by.Name, test)).
 		Logged("functional test begins", "run", run.Name, "stage", run.Status.Stage, "reason", reasonTesting, "test", test, "by", by.Name)

@@ -11,9 +11,9 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// expire deletes a run that has given everything back once spec.ttlSecondsAfterFinished is over for its verdict. Its
-// result stays: the operator lets go of it first, so that the garbage collector does not take it with the run. Its
-// functional tests go with it, and leave theirs.
+// expire deletes a finished run whose retention time (spec.ttlSecondsAfterFinished) is over for its verdict. The
+// operator first removes the owner reference of the result, so that the garbage collector does not delete the result
+// with the run. The run's functional tests are deleted in the same way.
 func (s *scope) expire(ctx context.Context) error {
 	st := &s.run.Status
 	keep, ok := s.run.Spec.TTLSecondsAfterFinished.Of(st.Verdict)
@@ -36,7 +36,7 @@ func (s *scope) expire(ctx context.Context) error {
 	return s.leave(ctx)
 }
 
-// leave deletes the run, but for its result.
+// leave deletes the run but keeps its result.
 func (s *scope) leave(ctx context.Context) error {
 	cm, err := s.resultObject(ctx)
 	if kube.AsRefusal(err) != nil {
@@ -46,6 +46,7 @@ func (s *scope) leave(ctx context.Context) error {
 	}
 	if cm != nil && metav1.IsControlledBy(cm, s.run) {
 		base := cm.DeepCopy()
+		// The orphaned result gets a label, so that a later run with the same name may replace it.
 		cm.OwnerReferences = nil
 		cm.Labels = kube.WithLabel(cm.Labels, kube.LabelExpired, "true")
 		if err := s.Client.Patch(ctx, cm, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -62,7 +63,7 @@ func (s *scope) leave(ctx context.Context) error {
 	return err
 }
 
-// isExpired reports whether a ConfigMap is the result of an expired run of this name.
+// isExpired reports whether cm is the result of an expired run with the given name.
 func isExpired(cm *corev1.ConfigMap, run string) bool {
 	return cm.Labels[kube.LabelExpired] == "true" && cm.Labels[kube.LabelRole] == kube.RoleResult && cm.Labels[kube.LabelRun] == run && metav1.GetControllerOf(cm) == nil
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/kernel"
 )
 
-// needsChaosMesh skips where Chaos Mesh is not installed.
+// needsChaosMesh skips the test if Chaos Mesh is not installed.
 func needsChaosMesh(t *testing.T) {
 	t.Helper()
 	if os.Getenv("GEOBENCH_CHAOS") == "" {
@@ -35,12 +35,12 @@ func needsChaosMesh(t *testing.T) {
 	needsPostgres(t)
 }
 
-// daemonImage has the tools that look into network namespaces, in addition to Chaos Mesh's daemon.
+// daemonImage has Chaos Mesh's daemon and the tools that look into network namespaces.
 const daemonImage = "localhost/chaos-daemon:local"
 
-// look prints the state of the pod with UID $1 as seen from its node. It shows queueing disciplines, devices and packet
-// rules of its network namespace. It also shows the processes of its control groups with their CPU time (clock ticks),
-// memory (KiB) and bytes written.
+// look prints the state of the pod with UID $1 as seen from its node: the queueing disciplines, devices and packet
+// rules of its network namespace, and the processes of its control groups with their CPU time (clock ticks), memory
+// (KiB) and bytes written.
 const look = `
 files=$(grep -l "pod$1" /proc/[0-9]*/cgroup 2>/dev/null)
 set -- $files
@@ -57,11 +57,12 @@ for file; do
   echo "process: $name $((${12} + ${13})) $(sed -n 's/VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "${p}status") $(sed -n 's/^wchar: //p' "${p}io")"
 done 2>/dev/null`
 
-// traces are what faults leave in a pod while they last, seen from its node.
+// traces are the effects of active faults on a pod, as seen from its node.
 type traces struct {
-	// Qdiscs other than none, rules that a packet meets, devices that a program made.
+	// Qdiscs are queueing disciplines other than none, Rules are rules that packets reach, and Devices are devices that a
+	// program created.
 	Qdiscs, Rules, Devices []string
-	// Stressors are processes of the pod that Chaos Mesh put there.
+	// Stressors are processes that Chaos Mesh started in the pod.
 	Stressors []stressor
 }
 
@@ -74,7 +75,8 @@ func (s *traces) String() string { return fmt.Sprintf("%+v", *s) }
 
 func (s *traces) none() bool { return len(s.Qdiscs)+len(s.Rules)+len(s.Devices)+len(s.Stressors) == 0 }
 
-// inspector starts a pod that sees the processes and network namespaces of its node, and returns a look at any pod.
+// inspector starts a pod that sees the processes and network namespaces of its node. It returns a function that
+// inspects any pod.
 func (c *cluster) inspector(t *testing.T) func(uid types.UID) *traces {
 	t.Helper()
 	c.pod(t, "inspector", func(p *corev1.PodSpec) {
@@ -102,7 +104,7 @@ func (c *cluster) inspector(t *testing.T) func(uid types.UID) *traces {
 				out.Stressors = append(out.Stressors, s)
 			}
 		}
-		// Chaos Mesh leaves chains that no packet reaches any more.
+		// Chaos Mesh leaves chains that packets no longer reach.
 		var walk func(chain string)
 		walk = func(chain string) {
 			for _, rule := range chains[chain] {
@@ -121,7 +123,7 @@ func (c *cluster) inspector(t *testing.T) func(uid types.UID) *traces {
 	}
 }
 
-// pod makes a pod of one container, main, with PostgreSQL's image, and waits until it is ready.
+// pod creates a pod with a single container, main, from PostgreSQL's image, and waits until it is ready.
 func (c *cluster) pod(t *testing.T, name string, change func(*corev1.PodSpec)) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}, Spec: corev1.PodSpec{
@@ -140,8 +142,8 @@ func (c *cluster) pod(t *testing.T, name string, change func(*corev1.PodSpec)) *
 	return p
 }
 
-// TestChaosAuto: with Chaos Mesh installed, Auto asks the kernel first. Where it has netem, Chaos Mesh is taken; where
-// it has not, a sidecar, with the kernel's words as the reason, and no delay object was ever made.
+// TestChaosAuto: with Chaos Mesh installed, Auto probes the kernel first. If the kernel has netem, Auto uses Chaos
+// Mesh. Otherwise it uses a sidecar, with the kernel's answer as the reason, and never creates a delay object.
 func TestChaosAuto(t *testing.T) {
 	needsChaosMesh(t)
 	c := newCluster(t)
@@ -192,7 +194,7 @@ func (c *cluster) chaos(t *testing.T, kind string) []unstructured.Unstructured {
 	return list.Items
 }
 
-// inject makes an object and waits until it says that it is injected everywhere.
+// inject creates an object and waits until its status reports that it is injected everywhere.
 func (c *cluster) inject(t *testing.T, u *unstructured.Unstructured) {
 	t.Helper()
 	made := time.Now()
@@ -222,8 +224,8 @@ func (c *cluster) recover(t *testing.T, u *unstructured.Unstructured) {
 	})
 }
 
-// TestChaosObjects gives the objects that Geobench builds to the real Chaos Mesh, and inspects pods that know nothing
-// of either from outside. Each fault has its effect, stops, and leaves no trace.
+// TestChaosObjects applies the objects that Geobench builds to the real Chaos Mesh, and inspects pods unrelated to both
+// from outside. Each fault has its effect, stops, and leaves no trace.
 func TestChaosObjects(t *testing.T) {
 	needsChaosMesh(t)
 	c := newCluster(t)
@@ -233,7 +235,7 @@ func TestChaosObjects(t *testing.T) {
 		p.Containers[0].Env = []corev1.EnvVar{{Name: "POSTGRES_HOST_AUTH_METHOD", Value: "trust"}}
 		p.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"pg_isready", "-h", "127.0.0.1"}}}}
 	})
-	// It counts the messages to its port 9 and answers with the sum.
+	// It counts the bytes sent to its port 9 and answers with the sum.
 	other := c.pod(t, "other", func(p *corev1.PodSpec) {
 		p.Containers[0].Command = []string{"busybox", "nc", "-ll", "-p", "9", "-e", "/usr/bin/busybox", "wc", "-c"}
 	})
@@ -253,7 +255,7 @@ func TestChaosObjects(t *testing.T) {
 		}
 	}
 	clean(t)
-	// answers counts the pings, of 5, that come back.
+	// answers returns the number of answered pings, out of 5.
 	answers := func(t *testing.T) (n int) {
 		t.Helper()
 		out := c.exec(t, time.Minute, other.Name, "main", "sh", "-c", "/usr/bin/ping -c 5 -i 0.2 -W 1 -q "+database.Status.PodIP+" || true")
@@ -264,7 +266,7 @@ func TestChaosObjects(t *testing.T) {
 		}
 		return n
 	}
-	// asks reports whether a client in the pod called other gets an answer from the database.
+	// asks reports whether a client in the pod other gets an answer from the database.
 	asks := func(t *testing.T) bool {
 		t.Helper()
 		out := c.exec(t, time.Minute, other.Name, "main", "sh", "-c",
@@ -322,7 +324,7 @@ func TestChaosObjects(t *testing.T) {
 		}
 	})
 	t.Run("bandwidth between two", func(t *testing.T) {
-		// The remains in Chaos Mesh's own record of the pod spoil the pod for later objects.
+		// Leftovers in Chaos Mesh's record of the pod make the pod unusable for later objects, so use another pod.
 		third := c.pod(t, "third", func(p *corev1.PodSpec) { p.Containers[0].Command = []string{"sleep", "3600"} })
 		u := chaosmesh.Bandwidth(m("targeted"), one(third), one(other), 20)
 		if a := kernel.Probe(); a.Missing["prio"] == "" {
@@ -331,7 +333,7 @@ func TestChaosObjects(t *testing.T) {
 			clean(t)
 			return
 		}
-		// Without prio it is refused, goes away when it is forced to, and leaves nothing.
+		// Without prio the object is rejected. It disappears when its deletion is forced, and leaves nothing behind.
 		ctx := within(t, time.Minute)
 		if err := c.Create(ctx, u); err != nil {
 			t.Fatal(err)
@@ -452,7 +454,7 @@ func chaosRun(name, duration, faults string) string {
 	return strings.Replace(r, "verify:", "faultInjection: ChaosMesh\n  faults:"+faults+"\n  verify:", 1)
 }
 
-// faulty is a run on chaosDatabase, seen from outside.
+// faulty is a run on chaosDatabase, observed from outside.
 type faulty struct {
 	*cluster
 	run string
@@ -481,7 +483,7 @@ func (f *faulty) is(t *testing.T, name string, state fault.State) v1alpha1.Fault
 	return out
 }
 
-// node is the pod of a region.
+// node returns the pod of a region.
 func (f *faulty) node(t *testing.T, region string) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -491,7 +493,7 @@ func (f *faulty) node(t *testing.T, region string) *corev1.Pod {
 	return p
 }
 
-// clean waits until the nodes have no trace of a fault, and Chaos Mesh no object.
+// clean waits until the nodes show no trace of a fault, and Chaos Mesh has no objects.
 func (f *faulty) clean(t *testing.T, limit time.Duration) {
 	t.Helper()
 	f.eventually(t, within(t, limit), "nothing is injected", func() (bool, error) {
@@ -516,8 +518,8 @@ func (f *faulty) clean(t *testing.T, limit time.Duration) {
 	})
 }
 
-// ahead returns the offset of the clock of a node's process from this machine's clock, by the date in its answers; an
-// hour if it has none.
+// ahead returns the offset of the clock of a node's process from this machine's clock, from the Date header of a
+// response, or an hour if it has none.
 func ahead(t *testing.T, p *corev1.Pod) time.Duration {
 	t.Helper()
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:7001/healthz", p.Status.PodIP))
@@ -540,13 +542,13 @@ func (c *cluster) startFaulty(t *testing.T, manifest, run string) *faulty {
 	return f
 }
 
-// lastingFaults may be late: on a busy machine Chaos Mesh takes seconds for them.
+// lastingFaults may start late, because Chaos Mesh takes seconds to inject them on a busy machine.
 const lastingFaults = `
   - {name: cut, at: 5s, duration: 40s, tolerance: 10s, networkPartition: {from: {regions: [eu-west-1]}}}
   - {name: full, at: 5s, duration: 40s, tolerance: 10s, memoryStress: {target: {regions: [us-east-1]}, size: 64Mi}}
   - {name: wrong, at: 5s, duration: 40s, tolerance: 10s, clockSkew: {target: {regions: [us-east-1]}, offset: 60s}}`
 
-// injected waits until lastingFaults are.
+// injected waits until lastingFaults are injected.
 func (f *faulty) injected(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"cut", "full", "wrong"} {
@@ -560,8 +562,8 @@ func (f *faulty) injected(t *testing.T) {
 	t.Logf("us-east-1: %s", full)
 }
 
-// TestChaosTimeline has the real Chaos Mesh inject the timeline of a BenchmarkRun. Every fault has its effect, seen
-// from outside while the run says that it lasts, and is gone when the run says so.
+// TestChaosTimeline makes the real Chaos Mesh inject the timeline of a BenchmarkRun. While the run reports a fault as
+// active, its effect is visible from outside. Once the run reports its end, the effect is gone.
 func TestChaosTimeline(t *testing.T) {
 	needsChaosMesh(t)
 	f := newCluster(t).startFaulty(t, chaosDatabase+separator+chaosRun("timeline", "100s", lastingFaults+`
@@ -605,7 +607,7 @@ func TestChaosTimeline(t *testing.T) {
 		t.Logf("%-8s %-16s by %-10s from %.1f s, injected %.1f s, over %s", d.Name, d.Kind, d.Injector,
 			float64(*d.FromMicroseconds)/1e6, float64(*d.InjectedMicroseconds)/1e6, over)
 		want := string(v1alpha1.InjectorChaosMesh)
-		if d.Name == "thin" { // a link that nodes emulate
+		if d.Name == "thin" { // a link that the nodes emulate
 			want = string(v1alpha1.InjectorBuiltIn)
 		}
 		if d.Injector != want {
@@ -615,7 +617,7 @@ func TestChaosTimeline(t *testing.T) {
 	f.clean(t, 30*time.Second)
 }
 
-// TestChaosRunDeleted deletes a run while its faults last: they end, and the database serves on.
+// TestChaosRunDeleted deletes a run during its faults. The faults end, and the database keeps serving.
 func TestChaosRunDeleted(t *testing.T) {
 	needsChaosMesh(t)
 	f := newCluster(t).startFaulty(t, chaosDatabase+separator+chaosRun("deleted", "50s", lastingFaults), "deleted")
@@ -636,8 +638,8 @@ func TestChaosRunDeleted(t *testing.T) {
 	f.awaitVerified(t, "db", time.Minute)
 }
 
-// TestChaosUninstalled removes Chaos Mesh while faults last. The faults stay in their pods, so the operator replaces
-// the pods, and reports that the run is Invalid. It is the last of the tests that need Chaos Mesh.
+// TestChaosUninstalled removes Chaos Mesh during faults. The faults remain in their pods, so the operator replaces the
+// pods and reports the run as Invalid. This must be the last test that needs Chaos Mesh.
 func TestChaosUninstalled(t *testing.T) {
 	needsChaosMesh(t)
 	f := newCluster(t).startFaulty(t, chaosDatabase+separator+chaosRun("orphaned", "50s", lastingFaults), "orphaned")

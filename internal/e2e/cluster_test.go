@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package e2e runs the main job on a real Kubernetes. The operator is installed in the cluster of $KUBECONFIG
-// (hack/e2e.sh does this). Tests apply manifests as a user does and inspect only the information that a user can see.
+// Package e2e tests Geobench on a real Kubernetes cluster. The operator is installed in the cluster of $KUBECONFIG
+// (hack/e2e.sh does this). Tests apply manifests as a user does, and inspect only information that a user can see.
 package e2e
 
 import (
@@ -40,19 +40,19 @@ import (
 
 const operatorNamespace = "geobench-system"
 
-// cluster is the cluster under test, seen through one namespace.
+// cluster is the cluster under test, restricted to one namespace.
 type cluster struct {
 	client.WithWatch
 	namespace string
 }
 
-// TestMain enables the logs of the libraries that talk to the cluster.
+// TestMain enables the logs of the libraries that access the cluster.
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
 	os.Exit(m.Run())
 }
 
-// newCluster connects to the cluster and makes a namespace that goes away with the test.
+// newCluster connects to the cluster and creates a namespace that is deleted with the test.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -65,7 +65,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "e2e-",
-		// The pods that the operator makes must be welcome in the strictest of namespaces.
+		// The operator's pods must be accepted by the strictest pod security standard.
 		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
 	}}
 	if err := c.Create(t.Context(), ns); err != nil {
@@ -86,7 +86,8 @@ func newCluster(t *testing.T) *cluster {
 	return &cluster{WithWatch: c, namespace: ns.Name}
 }
 
-// eventually asks until is becomes true. Errors of the API server count as not yet: it may be away for a while.
+// eventually repeats is until it returns true. Errors of the API server count as false, because it may be unavailable
+// for a while.
 func (c *cluster) eventually(t *testing.T, ctx context.Context, what string, is func() (bool, error)) {
 	t.Helper()
 	var last error
@@ -106,7 +107,7 @@ func (c *cluster) eventually(t *testing.T, ctx context.Context, what string, is 
 	}
 }
 
-// within bounds a wait.
+// within returns a context with a timeout.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -114,7 +115,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// apply creates the objects of a manifest of several documents.
+// apply creates the objects of a manifest with one or more documents.
 func (c *cluster) apply(t *testing.T, manifest string) {
 	t.Helper()
 	for _, doc := range strings.Split(manifest, "\n---\n") {
@@ -142,7 +143,7 @@ func (c *cluster) run(ctx context.Context, name string) (*v1alpha1.BenchmarkRun,
 	return r, c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, r)
 }
 
-// awaitStage waits until the run is in one of stages, or has finished. It sees every stage, however short.
+// awaitStage waits until the run is in one of the stages, or has finished. It sees every stage, however short.
 func (c *cluster) awaitStage(t *testing.T, name string, limit time.Duration, stages ...v1alpha1.Stage) *v1alpha1.BenchmarkRun {
 	t.Helper()
 	ctx := within(t, limit)
@@ -170,14 +171,13 @@ func (c *cluster) awaitStage(t *testing.T, name string, limit time.Duration, sta
 	return r
 }
 
-// awaitEnd waits until the run has ended.
+// awaitEnd waits until the run has finished.
 func (c *cluster) awaitEnd(t *testing.T, name string, limit time.Duration) *v1alpha1.BenchmarkRun {
 	t.Helper()
 	return c.awaitStage(t, name, limit, v1alpha1.StageCompleted, v1alpha1.StageFailed)
 }
 
-// mustPass fails the test unless the run has passed, or was Invalid since this machine was busy with other things and
-// for nothing else.
+// mustPass fails the test unless the run passed, or was Invalid only because this machine was busy with other work.
 func (c *cluster) mustPass(t *testing.T, r *v1alpha1.BenchmarkRun) {
 	t.Helper()
 	if (r.Status.Reason == result.ReasonDriverBound || r.Status.Reason == result.ReasonNodeStarved) && busyMachine(c.document(t, r)) {
@@ -190,8 +190,8 @@ func (c *cluster) mustPass(t *testing.T, r *v1alpha1.BenchmarkRun) {
 	}
 }
 
-// busyMachine reports whether a result is Invalid only because this machine was busy with other work. With everything
-// in one process, round trips are late as well.
+// busyMachine reports whether a result is Invalid only because this machine was busy with other work. also lists
+// further reasons that this can cause, such as late round trips if everything runs in a single process.
 func busyMachine(d *result.Document, also ...string) bool {
 	busy := append(also, result.ReasonDriverBound, result.ReasonNodeStarved)
 	return d.Verdict == v1alpha1.VerdictInvalid && !slices.ContainsFunc(d.Reasons, func(r result.Reason) bool {
@@ -199,7 +199,7 @@ func busyMachine(d *result.Document, also ...string) bool {
 	})
 }
 
-// document reads the run's result document.
+// document reads the result document of a run.
 func (c *cluster) document(t *testing.T, r *v1alpha1.BenchmarkRun) *result.Document {
 	t.Helper()
 	if r.Status.ReportRef == nil {
@@ -226,7 +226,7 @@ func (c *cluster) document(t *testing.T, r *v1alpha1.BenchmarkRun) *result.Docum
 	return d
 }
 
-// deleteRun deletes the run and waits until nothing of it is left.
+// deleteRun deletes a run and waits until all its objects are gone.
 func (c *cluster) deleteRun(t *testing.T, name string) {
 	t.Helper()
 	ctx := within(t, 90*time.Second)
@@ -247,7 +247,7 @@ func (c *cluster) deleteRun(t *testing.T, name string) {
 	})
 }
 
-// left lists the objects with the labels.
+// left lists the remaining objects with these labels.
 func (c *cluster) left(ctx context.Context, labels client.MatchingLabels) ([]string, error) {
 	var names []string
 	for _, list := range []client.ObjectList{
@@ -290,7 +290,7 @@ func itemNames(list client.ObjectList) ([]string, error) {
 	return names, nil
 }
 
-// kill deletes the pods with the labels at the same time, without grace, and returns their names.
+// kill deletes the pods with these labels at the same time, without a grace period, and returns their names.
 func (c *cluster) kill(t *testing.T, namespace string, limit int, labels client.MatchingLabels) []string {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -319,7 +319,7 @@ func (c *cluster) killOperator(t *testing.T) {
 	c.kill(t, operatorNamespace, 10, client.MatchingLabels{"app.kubernetes.io/name": "geobench", "app.kubernetes.io/component": "operator"})
 }
 
-// geobench runs the command line and returns its output.
+// geobench runs a command line and returns its output.
 func geobench(t *testing.T, args ...string) []byte {
 	t.Helper()
 	root, err := filepath.Abs("../..")

@@ -20,15 +20,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// deployed is a database that people run, which the operator deploys by its name.
+// deployed is another vendor's database that the operator deploys by name.
 type deployed struct {
 	engine     string
-	image      string // the variable that names it
+	image      string // environment variable with the image
 	parameters string
-	server     string // how it calls itself
+	server     string // name that the server reports
 	level      string // the check of its histories
-	retry      string // of its clients
-	database   string // what clients name, and the port
+	retry      string // spec.load.retry of its clients
+	database   string // database name and port that clients use
 	port       int
 }
 
@@ -38,7 +38,7 @@ var deployedDatabases = []deployed{
 	{"etcd", "GEOBENCH_ETCD", "{maxTxnOps: \"512\", leader: \"0\"}", "etcd 3.7", "strict-serializable", "{attempts: 20, causes: [Conflict]}", "", 2379},
 }
 
-// needsImage skips where the node has not been given the image that a variable names.
+// needsImage returns the image that an environment variable names. It skips the test if the variable is not set.
 func needsImage(t *testing.T, variable string) string {
 	t.Helper()
 	image := os.Getenv(variable)
@@ -49,7 +49,8 @@ func needsImage(t *testing.T, variable string) string {
 }
 
 // TestDatabases makes the operator deploy each database over three regions by its name. It measures SmallBank, with a
-// region that is temporarily cut off, and TPC-C, and checks the histories against the database's promise.
+// region that is temporarily isolated, and TPC-C, and checks the histories against the level that the database
+// promises.
 func TestDatabases(t *testing.T) {
 	for _, d := range deployedDatabases {
 		t.Run(d.engine, func(t *testing.T) {
@@ -106,7 +107,7 @@ spec:
 	}
 }
 
-// measuredFromOutside names the servers of db as a database that runs elsewhere, and measures that.
+// measuredFromOutside describes the servers of db as a database that runs elsewhere, and measures that database.
 func (c *cluster) measuredFromOutside(t *testing.T, d *deployed) {
 	t.Helper()
 	var endpoints strings.Builder
@@ -135,7 +136,7 @@ spec:
 	t.Log(doc.Target.Where())
 }
 
-// measure plays a run on the database db and returns its document. It must pass.
+// measure plays a run on the database db and returns its document. The run must pass.
 func (c *cluster) measure(t *testing.T, name, workload, verify, duration, retry, more string) *result.Document {
 	t.Helper()
 	return c.measureOn(t, "db", name, workload, verify, duration, retry, more)
@@ -153,7 +154,7 @@ spec:
   load: {clientsPerRegion: 10, warmup: 3s, duration: %[3]s, requestTimeout: 10s, retry: %[4]s}
   verify: %[5]s%[6]s
 `, name, workload, duration, retry, verify, more, database))
-	r := c.awaitEnd(t, name, 12*time.Minute) // TPC-C has half a million rows for each region
+	r := c.awaitEnd(t, name, 12*time.Minute) // TPC-C has half a million rows per region
 	c.mustPass(t, r)
 	d := c.document(t, r)
 	t.Logf("%s: %d committed, %d refused, %d unknown, causes %v", name, d.Summary.Committed, d.Summary.Refused, d.Summary.Unknown, d.Summary.Causes)
@@ -163,7 +164,7 @@ spec:
 	return d
 }
 
-// memory is what kubelet says that the programs of the namespace's pods use, in MiB, by pod.
+// memory returns the memory that kubelet reports for the programs in the namespace's pods, in MiB, by pod.
 func (c *cluster) memory(t *testing.T) map[string]int64 {
 	t.Helper()
 	nodes := &corev1.NodeList{}
@@ -194,9 +195,9 @@ func (c *cluster) memory(t *testing.T) map[string]int64 {
 	return out
 }
 
-// TestDatabaseOfRoles measures a user's database of two kinds of servers, with clients that a role names: a PostgreSQL
-// primary in the first region, standbys in all, and a database that a step makes. In the run a region is cut off, and
-// then a standby's pod is killed.
+// TestDatabaseOfRoles measures a user-defined database with two kinds of servers, where clients connect to a role. It
+// has a PostgreSQL primary in the first region, standbys in all regions, and a database that an init step creates.
+// During the run a region is isolated, and then a standby's pod is killed.
 func TestDatabaseOfRoles(t *testing.T) {
 	image := needsImage(t, "GEOBENCH_POSTGRES")
 	c := newCluster(t)

@@ -21,9 +21,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// processOf finds the process of a pod's first container on this machine by the container's id, which is in the control
-// groups of its process. A pod of the same name in another cluster on this machine, or from a killed cluster, has a
-// different id.
+// processOf finds the process of a pod's first container on this machine by the container's ID, which appears in the
+// control groups of the process. A pod with the same name in another cluster on this machine, or from a killed cluster,
+// has a different ID.
 func processOf(pod *corev1.Pod) (int, error) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return 0, fmt.Errorf("pod %s has no container yet", pod.Name)
@@ -44,8 +44,8 @@ func processOf(pod *corev1.Pod) (int, error) {
 	return 0, fmt.Errorf("no process on this machine is of container %s of pod %s", id, pod.Name)
 }
 
-// TestJournalOutlivesKills kills node processes of a database with a journal, as a crash would, between two runs. The
-// database continues as the same incarnation, with its data, and its next run passes.
+// TestJournalOutlivesKills kills the node processes of a database with a journal between two runs, as in a crash. The
+// database continues as the same incarnation with its data, and its next run passes.
 func TestJournalOutlivesKills(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, strings.Replace(database("slog"), "  engine:", "  durability: Journal\n  engine:", 1)+separator+checkedRun("slog", "before"))
@@ -95,7 +95,7 @@ func TestJournalOutlivesKills(t *testing.T) {
 	c.mustPass(t, c.awaitEnd(t, "after", 4*time.Minute))
 }
 
-// checkedRun is a short run that checks that copies agree.
+// checkedRun returns a short run that also checks that copies agree.
 func checkedRun(engine, name string) string {
 	return strings.Replace(runOn(engine, name, 10, "1s", "3s"), "verify: [Invariants]", "verify: [Invariants, Convergence]", 1)
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// database is a GeoDatabase that is named after its engine.
+// database returns a GeoDatabase that is named after its engine.
 func database(engine string) string {
 	return strings.ReplaceAll(`apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
@@ -42,7 +42,7 @@ spec:
 `, "ENGINE", engine)
 }
 
-// run is a short BenchmarkRun on Calvin.
+// run returns a short BenchmarkRun on Calvin.
 func run(name string, clients int, warmup, duration string) string {
 	return runOn("calvin", name, clients, warmup, duration)
 }
@@ -73,7 +73,7 @@ var stages = []v1alpha1.Stage{
 }
 
 // TestMainJob applies a database and a run at low load, and compares the result with the results of simulate and run
-// for the same manifest: the three places are three views of one system.
+// for the same manifest. All three must describe the same system.
 func TestMainJob(t *testing.T) {
 	c := newCluster(t)
 	c.agreement(t, "calvin", "low-load")
@@ -106,7 +106,7 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// TestEveryEngine does the same for all other engines.
+// TestEveryEngine does the same as TestMainJob for all other engines.
 func TestEveryEngine(t *testing.T) {
 	for _, engine := range engines.Names() {
 		if engine == "calvin" {
@@ -119,18 +119,19 @@ func TestEveryEngine(t *testing.T) {
 	}
 }
 
-// insideRegion is less than the latency, in ms, of any transaction that waits for the second region, 100 ms away.
+// insideRegion, in ms, is less than the latency of any transaction that waits for the second region, which is 100 ms
+// away.
 const insideRegion = 10
 
-// agreement applies a database of the engine and a run at low load. It compares the medians of run and the cluster with
-// the medians of simulate; if these cover reads alone, it compares the 90th percentiles. A result that is too slow is
-// measured again: a busy machine makes it slow once, and a defect always.
+// agreement applies a database of the engine and a run at low load. It compares the medians from run and from the
+// cluster with the medians of simulate or, if those cover only reads, the 90th percentiles. A result that is too slow
+// is measured again: a busy machine makes it slow once, a defect every time.
 func (c *cluster) agreement(t *testing.T, engine, name string) {
 	t.Helper()
 	runNamed := func(name string) string {
 		run := runOn(engine, name, 10, "2s", "10s")
 		if engine == "oceanvista" {
-			// Its transactions wait for all others, so the clients of closed loops fall into step, or do not: 105 to 145 ms.
+			// Its transactions wait for all others, so closed-loop clients may or may not fall into step: 105 to 145 ms.
 			run = strings.ReplaceAll(run, "clientsPerRegion: 10,", "arrival: Poisson, ratePerSecond: 200, clientsPerRegion: 1000,")
 		}
 		return run
@@ -176,28 +177,28 @@ func (c *cluster) agreement(t *testing.T, engine, name string) {
 	}
 }
 
-// disagreements returns where a result is too far from the simulator's, and whether it is nowhere too fast.
+// disagreements returns the figures that differ too much from the simulator's. slow is set if none of them is too fast.
 func disagreements(t *testing.T, engine, where string, simulated, real *result.Document) (off []string, slow bool) {
 	t.Helper()
 	slow = true
 	for i, region := range simulated.Regions {
 		percentile, want, got := "p50", float64(region.LatencyMicroseconds.P50.Least())/1000, float64(real.Regions[i].LatencyMicroseconds.P50.Least())/1000
 		if want < insideRegion {
-			// More than half of the transactions are answered inside the region, after a read or a batch: their latency depends
-			// more on this machine than on the network. The 90th percentile covers transactions that write, or that use several
-			// regions.
+			// More than half of the transactions are answered inside the region, after a read or a batch, so their latency
+			// depends more on this machine than on the network. The 90th percentile covers transactions that write or use
+			// several regions.
 			percentile, want, got = "p90", float64(region.LatencyMicroseconds.P90.Least())/1000, float64(real.Regions[i].LatencyMicroseconds.P90.Least())/1000
 		}
 		t.Logf("%s %-16s %s simulate %8.2f ms, %s %8.2f ms", engine, region.Name, percentile, want, where, got)
 		if want < 2 {
-			// The clients in the region of a single writer send nothing elsewhere, so their latency is this machine's; the
-			// clients of the second region pay for the distance.
+			// The clients in the region of a single writer send nothing to other regions, so their latency is that of this
+			// machine. The latency of clients in the second region includes the distance.
 			if engine != "primary" || i > 0 {
 				t.Fatalf("%s: the %s of the simulator is %.2f ms, which says nothing of the network", region.Name, percentile, want)
 			}
 			continue
 		}
-		// 10%, and 1 ms for other work of this machine: the aim of 10% alone is for an idle machine.
+		// Allow 10%, and 1 ms for other work on this machine. The target of 10% alone is for an idle machine.
 		if math.Abs(got-want) > want/10+1 {
 			off = append(off, fmt.Sprintf("%s: %s of %s is %.2f ms, the simulator's %.2f", region.Name, percentile, where, got, want))
 			slow = slow && got > want
@@ -206,8 +207,8 @@ func disagreements(t *testing.T, engine, where string, simulated, real *result.D
 	return off, slow
 }
 
-// TestOperatorKilledInEachStage kills the operator as soon as a run enters a stage, once for each stage that is seen.
-// It expects the run to pass nevertheless, exactly once.
+// TestOperatorKilledInEachStage kills the operator as soon as a run enters a stage, once for each stage that is
+// observed. The run must pass nevertheless, exactly once.
 func TestOperatorKilledInEachStage(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin")+separator+run("restless", 10, "3s", "8s"))
@@ -221,8 +222,8 @@ func TestOperatorKilledInEachStage(t *testing.T) {
 		c.killOperator(t)
 		killed[r.Status.Stage] = true
 	}
-	// Emulate may be over when an operator that was killed in Provision is back: the nodes measure the network without it.
-	// So there is another database for that stage alone.
+	// Stage Emulate may be over before an operator that was killed in Provision is running again, because the nodes
+	// measure the network without it. So another database covers that stage.
 	c.apply(t, database("slog")+separator+runOn("slog", "restless-network", 10, "1s", "3s"))
 	if r := c.awaitStage(t, "restless-network", 3*time.Minute, v1alpha1.StageEmulate); r.Status.Finished() {
 		t.Errorf("stage Emulate of a new database was not seen: %s %s", r.Status.Verdict, r.Status.Message)
@@ -246,7 +247,7 @@ func TestOperatorKilledInEachStage(t *testing.T) {
 	}
 }
 
-// notIn lists the stages that are not in seen.
+// notIn returns the stages that are not in seen.
 func notIn(seen map[v1alpha1.Stage]bool) []v1alpha1.Stage {
 	var out []v1alpha1.Stage
 	for _, s := range stages {
@@ -257,8 +258,8 @@ func notIn(seen map[v1alpha1.Stage]bool) []v1alpha1.Stage {
 	return out
 }
 
-// TestDeletedInEachStage deletes a run as soon as it enters a stage and expects all its objects to be deleted. One
-// database serves all runs, so later runs pass the first stages in no time; the observed stages are logged.
+// TestDeletedInEachStage deletes a run as soon as it enters a stage. All its objects must be deleted. One database
+// serves all runs, so later runs pass the first stages almost instantly; the test logs the stages that it observed.
 func TestDeletedInEachStage(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin"))
@@ -275,8 +276,8 @@ func TestDeletedInEachStage(t *testing.T) {
 	}
 }
 
-// TestPodsKilledWhileMeasuring kills a node of the database, or a worker, while the run measures. Both have lost their
-// state, so any outcome is permitted except figures that look fine.
+// TestPodsKilledWhileMeasuring kills a node of the database, or a worker, during measuring. Either loses its state, so
+// any outcome is permitted except figures that look valid.
 func TestPodsKilledWhileMeasuring(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin"))
@@ -299,12 +300,12 @@ func TestPodsKilledWhileMeasuring(t *testing.T) {
 			c.deleteRun(t, name)
 		})
 	}
-	// The database recovers: it is recreated, and the next run passes.
+	// The database is recreated, and the next run passes.
 	c.apply(t, run("after", 10, "1s", "3s"))
 	c.mustPass(t, c.awaitEnd(t, "after", 4*time.Minute))
 }
 
-// TestAPIServerRestarts stops the API server while a run measures and starts it again.
+// TestAPIServerRestarts stops and restarts the API server during measuring.
 func TestAPIServerRestarts(t *testing.T) {
 	restart := os.Getenv("GEOBENCH_RESTART_APISERVER")
 	if restart == "" {
@@ -321,7 +322,7 @@ func TestAPIServerRestarts(t *testing.T) {
 	c.mustPass(t, c.awaitEnd(t, "patient", 4*time.Minute))
 }
 
-// TestOperatorIsSmall reads the operator's memory from its node after all that the tests before made it do.
+// TestOperatorIsSmall checks the operator's memory, as its node reports it, after the load of all earlier tests.
 func TestOperatorIsSmall(t *testing.T) {
 	c := newCluster(t)
 	pods := &corev1.PodList{}
@@ -340,7 +341,7 @@ func TestOperatorIsSmall(t *testing.T) {
 	}
 }
 
-// residentMiB asks the kubelet for the resident memory of a pod's containers.
+// residentMiB returns the resident memory of a pod's containers as reported by the kubelet.
 func residentMiB(ctx context.Context, p *corev1.Pod) (int64, error) {
 	out, err := exec.CommandContext(ctx, "kubectl", "get", "--raw", "/api/v1/nodes/"+p.Spec.NodeName+"/proxy/metrics/resource").Output()
 	if err != nil {
@@ -358,14 +359,14 @@ func residentMiB(ctx context.Context, p *corev1.Pod) (int64, error) {
 	return 0, fmt.Errorf("the kubelet of %s knows no memory figure of %s", p.Spec.NodeName, p.Name)
 }
 
-// TestWrongManifestsDeployNothing applies every wrong manifest to the cluster. The API server, or the operator, must
-// refuse each with the field and the right value, and nothing may be deployed for it.
+// TestWrongManifestsDeployNothing applies every wrong manifest to the cluster. The API server or the operator must
+// reject each, naming the field and a correct value, and nothing may be deployed for it.
 func TestWrongManifestsDeployNothing(t *testing.T) {
 	cases, err := wrong.Cases()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The objects to which a wrong manifest refers: a profile for wrong databases, a database too for wrong runs.
+	// The objects that a wrong manifest refers to: a profile for a wrong database, and also a database for a wrong run.
 	beside := map[string][]string{"NetworkProfile": nil, "GeoDatabase": {"NetworkProfile"}, "BenchmarkRun": {"NetworkProfile", "GeoDatabase"}}
 	places := map[string]*cluster{}
 	for kind, others := range beside {
@@ -382,7 +383,9 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 	refused := map[wrong.Refuser]int{}
 	for _, tc := range cases {
 		if tc.Kind == "NetworkProfile" && tc.RefusedBy == wrong.Preflight {
-			continue // a profile by itself is data: a database that uses it is refused, which package manifest's tests show
+			// A profile by itself is only data. A database that uses a wrong profile is rejected, which the tests of package
+			// manifest check.
+			continue
 		}
 		t.Run(tc.Name, func(t *testing.T) {
 			c := places[tc.Kind]
@@ -408,7 +411,8 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 				}
 				field, want := tc.Field, tc.Want
 				if tc.Name == "unknown database" {
-					// It may come a little later, as when a Git repository is applied: the run says that it waits, for two minutes.
+					// The object may be applied a little later, as from a Git repository, so the run waits for two minutes and
+					// reports it.
 					field, want = "DatabaseNotFound", "waiting for GeoDatabase dv to be created"
 				}
 				c.refusedByOperator(t, u, field, want)
@@ -419,8 +423,8 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 	t.Logf("refused: %v", refused)
 }
 
-// refusedByOperator waits until the object's status names the field and what would be right, checks that nothing was
-// made for it, and deletes it.
+// refusedByOperator waits until the object's status names the field and a correct value, checks that nothing was
+// created for the object, and deletes it.
 func (c *cluster) refusedByOperator(t *testing.T, u *unstructured.Unstructured, field, want string) {
 	t.Helper()
 	ctx := within(t, 20*time.Second)

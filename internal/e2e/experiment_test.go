@@ -56,7 +56,7 @@ func baseline(t *testing.T) *v1alpha1.Experiment {
 }
 
 // TestExperiment applies an Experiment, kills the operator halfway through it, and compares the ranking at each point
-// with the simulator's for the same manifest.
+// with the simulator's ranking for the same manifest.
 func TestExperiment(t *testing.T) {
 	c := newCluster(t)
 	e := baseline(t)
@@ -97,7 +97,7 @@ func TestExperiment(t *testing.T) {
 			st.Completed, st.Points, len(simulated.Experiments[0].Points), most, killed)
 	}
 	for _, claim := range st.Claims {
-		// A bound on figures may differ on a busy machine, which is a finding; the ranking may not, see below.
+		// A claim about absolute figures may differ on a busy machine. The ranking must not, see below.
 		if t.Logf("claim %s holds: %t: %s", claim.ID, claim.Holds, claim.Message); claim.Message == "" {
 			t.Errorf("claim %s was not judged", claim.ID)
 		}
@@ -129,7 +129,7 @@ func TestExperiment(t *testing.T) {
 	})
 }
 
-// TestPacketLoss plays experiments/smallbank-cluster/packet-loss.yaml, with sidecars that lose packets below the
+// TestPacketLoss plays experiments/smallbank-cluster/packet-loss.yaml, with sidecars that drop packets below the
 // kernel's TCP. The relative cost of losses is within 20% of the simulator's, which models connections with a window
 // like the kernel's.
 func TestPacketLoss(t *testing.T) {
@@ -180,8 +180,8 @@ func TestPacketLoss(t *testing.T) {
 	}
 }
 
-// completed waits until an experiment of the cluster's namespace is completed; each time that it looks it calls also,
-// unless that is nil.
+// completed waits until an experiment of the cluster's namespace is completed. It calls also, unless nil, each time
+// that it reads the experiment.
 func (c *cluster) completed(t *testing.T, ctx context.Context, name string, also func(*v1alpha1.Experiment) error) *v1alpha1.Experiment {
 	t.Helper()
 	e := &v1alpha1.Experiment{}
@@ -220,7 +220,7 @@ func (c *cluster) findings(t *testing.T, e *v1alpha1.Experiment) (report experim
 	return report
 }
 
-// medians are a metric's medians by point and system.
+// medians returns the medians of a metric by point and system.
 func medians(s *experiment.PointsSummary, metric string) map[string]map[string]float64 {
 	out := map[string]map[string]float64{}
 	for _, p := range s.Points {
@@ -233,8 +233,8 @@ func medians(s *experiment.PointsSummary, metric string) map[string]map[string]f
 	return out
 }
 
-// agreeOnWinners compares, at each point, the order of the systems by throughput. Systems within 15% of each other in
-// the simulator count as even.
+// agreeOnWinners compares the order of the systems by throughput at each point. Systems within 15% of each other in the
+// simulator count as equal.
 func agreeOnWinners(t *testing.T, simulated, measured *experiment.PointsSummary) {
 	t.Helper()
 	sim, real := medians(simulated, "tput"), medians(measured, "tput")

@@ -42,7 +42,7 @@ func (c *cluster) awaitFault(t *testing.T, run, name string, state fault.State, 
 	})
 }
 
-// nodes are the pods of a namespace's databases.
+// nodes returns the pods of the namespace's databases.
 func (c *cluster) nodes(t *testing.T) []corev1.Pod {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -52,7 +52,7 @@ func (c *cluster) nodes(t *testing.T) []corev1.Pod {
 	return pods.Items
 }
 
-// disturbed are the nodes that something is done to, as their metrics have it.
+// disturbed returns the nodes whose metrics report a disturbance.
 func (c *cluster) disturbed(t *testing.T) (out []string) {
 	t.Helper()
 	for _, pod := range c.nodes(t) {
@@ -67,7 +67,7 @@ func (c *cluster) disturbed(t *testing.T) (out []string) {
 	return out
 }
 
-// metric reads a metric of a pod that has one series.
+// metric reads a metric of a pod that has a single series.
 func metric(pod *corev1.Pod, port int, name string) (float64, error) {
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:%d/metrics", pod.Status.PodIP, port))
 	if err != nil {
@@ -86,9 +86,9 @@ func metric(pod *corev1.Pod, port int, name string) (float64, error) {
 	return 0, fmt.Errorf("pod %s has no metric %s", pod.Name, name)
 }
 
-// TestFaults plays a timeline of faults against a database with nodes that emulate their links, with an operator that
-// is killed during the first fault. Each shows in the throughput while it lasts and in nothing after it. The operator
-// shuts the node down itself, and may be late on a busy machine.
+// TestFaults plays a timeline of faults on a database whose nodes emulate their links, and kills the operator during
+// the first fault. Each fault affects the throughput while it lasts, and nothing afterwards. The operator itself shuts
+// the node down, and may be late on a busy machine.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "27s")+`  objectives: [{metric: unknownPPM, max: 1000000}]
@@ -144,7 +144,8 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s began %d us late", f.Name, *f.FromMicroseconds-f.AtMicroseconds)
 		}
 	}
-	// Over 300 ms instead of 100 ms between the regions, which the slowest transactions of every second see.
+	// The link between the regions takes over 300 ms instead of 100 ms, which shows in the slowest transactions of every
+	// second.
 	slowest := func(from, to int) (p99 int64) {
 		p99 = d.Timeline[from].P99.Least()
 		for _, tick := range d.Timeline[from:to] {
@@ -155,7 +156,7 @@ func TestFaults(t *testing.T) {
 	if slow, normal := slowest(4, 8), slowest(9, 12); slow < 300_000 || normal > 300_000 {
 		t.Errorf("the least p99 of a second is %d us while the links are slow, and %d us after", slow, normal)
 	}
-	// A run that is deleted while a fault lasts leaves nothing of it.
+	// A run that is deleted during a fault leaves no effect of it.
 	c.apply(t, run("deleted", 10, "1s", "40s")+"  faults: [{name: cut, at: 1s, duration: 35s, networkPartition: {from: {role: leader}}}]\n")
 	c.awaitFault(t, "deleted", "cut", fault.Active, time.Minute)
 	if left := c.disturbed(t); len(left) != 4 {

@@ -71,7 +71,8 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{key, cert}
 }
 
-// certificates returns the Secret of a region's proxies: they trust one authority, and are signed by the second.
+// certificates returns the Secret of a region's proxies: they trust authority trusts, and their certificates are signed
+// by authority by.
 func certificates(t *testing.T, namespace, region string, trusts, by *authority) *corev1.Secret {
 	t.Helper()
 	cert, key := sign(t, by, region)
@@ -85,10 +86,10 @@ func certificates(t *testing.T, namespace, region string, trusts, by *authority)
 	}}
 }
 
-// startMesh injects a proxy into pods of the namespace that request one.
+// startMesh makes the namespace inject a proxy into pods that request one.
 func (c *cluster) startMesh(t *testing.T, image string) {
 	t.Helper()
-	c.privileged(t) // what leads connections through a proxy needs NET_ADMIN
+	c.privileged(t) // redirecting connections through a proxy needs NET_ADMIN
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"geobench.dev/mesh-of-tests":""}}}`))
 	if err := c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}, patch); err != nil {
 		t.Fatal(err)
@@ -108,8 +109,7 @@ func (c *cluster) startMesh(t *testing.T, image string) {
 	t.Cleanup(func() { kubectl("delete", "--ignore-not-found") })
 }
 
-// awaitInjection waits until the API server knows the policy: it puts a proxy into a pod that it is asked about and
-// does not make.
+// awaitInjection waits until the API server applies the policy: until it adds a proxy to a pod in a dry run.
 func (c *cluster) awaitInjection(t *testing.T, region string) {
 	t.Helper()
 	ctx := within(t, time.Minute)
@@ -124,7 +124,7 @@ func (c *cluster) awaitInjection(t *testing.T, region string) {
 	})
 }
 
-// meshed is a database in a mesh.
+// meshed returns a database in a mesh.
 func meshed(name string, m v1alpha1.Mesh) string {
 	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
@@ -136,7 +136,7 @@ spec:
 `, name, m)
 }
 
-// updates returns a run with transactions that carry a kilobyte each.
+// updates returns a run whose transactions carry a kilobyte each.
 func updates(database, name string, clients int, duration string) string {
 	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
 kind: BenchmarkRun
@@ -148,7 +148,7 @@ spec:
 `, name, database, clients, duration)
 }
 
-// proxyStat reads a figure of a pod's Envoy.
+// proxyStat reads a counter of a pod's Envoy.
 func (c *cluster) proxyStat(ctx context.Context, pod, name string) (float64, error) {
 	out, err := exec.CommandContext(ctx, "kubectl", "-n", c.namespace, "exec", pod, "-c", "istio-proxy", "--",
 		"busybox", "wget", "-q", "-O", "-", "http://127.0.0.1:15000/stats?filter=^"+name+"$").CombinedOutput()
@@ -159,7 +159,7 @@ func (c *cluster) proxyStat(ctx context.Context, pod, name string) (float64, err
 	return strconv.ParseFloat(value, 64)
 }
 
-// sent sums up the bytes that a node reports as sent to nodes.
+// sent returns the bytes that a node reports as sent to other nodes.
 func sent(t *testing.T, pod *corev1.Pod) (bytes float64) {
 	t.Helper()
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:7001/metrics", pod.Status.PodIP))
@@ -183,9 +183,9 @@ func sent(t *testing.T, pod *corev1.Pod) (bytes float64) {
 	return bytes
 }
 
-// TestMesh plays the same run outside of a mesh and in one. In the mesh, nodes and workers run behind real Envoys, two
-// on each path, with mutual TLS that rejects every client without a certificate. Then a proxy stops halfway through a
-// run. Finally one region has certificates that the second does not trust.
+// TestMesh plays the same run outside of a mesh and inside one. In the mesh, nodes and workers run behind real Envoys,
+// two on each path, with mutual TLS that rejects every client without a certificate. Then a proxy stops in the middle
+// of a run. Finally one region gets certificates that the second region does not trust.
 func TestMesh(t *testing.T) {
 	image := needsImage(t, "GEOBENCH_ISTIO_PROXY")
 	c := newCluster(t)
@@ -204,7 +204,7 @@ func TestMesh(t *testing.T) {
 			"spec": map[string]any{"mtls": map[string]any{"mode": "STRICT"}},
 		}}
 		err := c.Create(ctx, strict)
-		return err == nil, err // the kind is new
+		return err == nil, err // the kind was just installed
 	})
 
 	documents := map[v1alpha1.Mesh]*result.Document{}
@@ -217,7 +217,7 @@ func TestMesh(t *testing.T) {
 		if m == v1alpha1.MeshSidecar {
 			c.bytesOfWitnesses(t, documents[m])
 		}
-		c.deleteRun(t, name) // its Jobs have finished, although a proxy ran next to each worker
+		c.deleteRun(t, name) // its Jobs have completed although a proxy ran next to each worker
 		if m == v1alpha1.MeshNone {
 			if err := c.Delete(t.Context(), &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}}); err != nil {
 				t.Fatal(err)
@@ -234,7 +234,7 @@ func TestMesh(t *testing.T) {
 			float64(d.Regions[1].LatencyMicroseconds.P50.Least())/1000, float64(d.Summary.LatencyMicroseconds.P99.Least())/1000, nodeCPU(d))
 	}
 
-	// A proxy that ends takes connections with it.
+	// When a proxy stops, its connections break.
 	c.apply(t, updates("sidecar", "broken", 10, "20s"))
 	c.awaitStage(t, "broken", 4*time.Minute, v1alpha1.StageMeasure)
 	c.exec(t, time.Minute, "sidecar-us-west-2-0", "istio-proxy", "busybox", "kill", "1")
@@ -244,7 +244,7 @@ func TestMesh(t *testing.T) {
 	}
 	c.deleteRun(t, "broken")
 
-	// A client with an untrusted certificate gets no byte through.
+	// A client with an untrusted certificate cannot send a single byte.
 	strange := certificates(t, c.namespace, "ap-northeast-1", ours, newAuthority(t))
 	if err := c.Update(t.Context(), strange); err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func TestMesh(t *testing.T) {
 }
 
 // bytesOfWitnesses compares the bytes that the Envoys next to the nodes have carried with the bytes that the nodes
-// report as sent: both in the result, and since their start.
+// report as sent, both in the result and since their start.
 func (c *cluster) bytesOfWitnesses(t *testing.T, d *result.Document) {
 	t.Helper()
 	if len(d.Witnesses) != 2 || strings.Contains(strings.Join(d.Notes, "\n"), "disagree") {
@@ -320,7 +320,7 @@ func (c *cluster) bytesOfWitnesses(t *testing.T, d *result.Document) {
 	}
 }
 
-// nodeCPU is the CPU time of all nodes for a transaction, in microseconds.
+// nodeCPU returns the CPU time of all nodes per transaction, in microseconds.
 func nodeCPU(d *result.Document) (us float64) {
 	for _, n := range d.Nodes {
 		us += float64(n.CPUMilliseconds) * 1000

@@ -43,7 +43,7 @@ func (c *cluster) exec(t *testing.T, limit time.Duration, pod, container string,
 	return string(out)
 }
 
-// echoes returns the kernel's count of pings received by a container, answered or not.
+// echoes returns the number of pings that a container's kernel has received, answered or not.
 func (c *cluster) echoes(t *testing.T, pod, container string) int {
 	t.Helper()
 	out := c.exec(t, time.Minute, pod, container, "grep", "Icmp:", "/proc/net/snmp")
@@ -66,7 +66,7 @@ func (c *cluster) hears(t *testing.T, from, to, container, address string) bool 
 	return c.echoes(t, to, container) > before
 }
 
-// privileged lets pods of the namespace have the capability NET_ADMIN.
+// privileged permits pods of the namespace to have the capability NET_ADMIN.
 func (c *cluster) privileged(t *testing.T) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
@@ -81,7 +81,7 @@ func (c *cluster) database(ctx context.Context, name string) (*v1alpha1.GeoDatab
 	return db, c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, db)
 }
 
-// awaitVerified waits until the network of a database matches the declared network.
+// awaitVerified waits until the measured network of a database matches the declared network.
 func (c *cluster) awaitVerified(t *testing.T, name string, limit time.Duration) *v1alpha1.GeoDatabase {
 	t.Helper()
 	ctx := within(t, limit)
@@ -99,14 +99,15 @@ func (c *cluster) awaitVerified(t *testing.T, name string, limit time.Duration) 
 	return db
 }
 
-// postgres is the database of experiments/postgres.yaml, over a profile of the test's own.
+// postgres returns the database of experiments/postgres.yaml. If change is not nil, the database uses a separate
+// profile, which change modifies.
 func postgres(t *testing.T, change func(*v1alpha1.NetworkProfileSpec)) string {
 	t.Helper()
 	b, err := os.ReadFile("../../experiments/postgres.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	database, _, _ := strings.Cut(string(b), "---\n") // the run follows it
+	database, _, _ := strings.Cut(string(b), "---\n") // the run follows the database
 	if change == nil {
 		return database
 	}
@@ -135,7 +136,7 @@ func (c *cluster) postgresHost(region string) string {
 	return fmt.Sprintf("%s.postgres-%s.%s.svc", postgresPod(region), region, c.namespace)
 }
 
-// needsPostgres skips where the node has not been given the image.
+// needsPostgres skips the test if GEOBENCH_POSTGRES is not set, because the cluster then lacks the image.
 func needsPostgres(t *testing.T) {
 	t.Helper()
 	if os.Getenv("GEOBENCH_POSTGRES") == "" {
@@ -148,8 +149,8 @@ var (
 	psqlTiming  = regexp.MustCompile(`Time: ([0-9.]+) ms`)
 )
 
-// TestPostgresOverThreeRegions runs a database that knows nothing of Geobench over three regions of the aws preset. The
-// latencies of its connections and of ping match the declared network, and a pod that is deleted gets its latency back.
+// TestPostgresOverThreeRegions runs an unmodified PostgreSQL over three regions of the aws preset. The latencies of its
+// connections and of ping match the declared network, also after a pod is deleted and recreated.
 func TestPostgresOverThreeRegions(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -173,7 +174,7 @@ func TestPostgresOverThreeRegions(t *testing.T) {
 	}
 	pings := func(from, to string) {
 		t.Helper()
-		// The kernel's timestamp of an answer's arrival (without -U) does not include the sidecar's delay yet.
+		// The kernel's timestamp of an answer's arrival (ping without -U) does not include the sidecar's delay.
 		m := pingSummary.FindStringSubmatch(c.exec(t, time.Minute, postgresPod(from), "database", "ping", "-U", "-c", "15", "-i", "0.2", "-q", c.postgresHost(to)))
 		if m == nil {
 			t.Fatal("ping says nothing")
@@ -240,9 +241,9 @@ func TestPostgresOverThreeRegions(t *testing.T) {
 	}
 }
 
-// TestPostgresIsMeasured runs SmallBank on a PostgreSQL that the operator has deployed: a steward loads and audits it,
-// clients of three regions send statements over the emulated network to the primary, the history is serializable.
-// Before the Secret is there the run is refused.
+// TestPostgresIsMeasured runs SmallBank on a PostgreSQL that the operator has deployed. A steward loads and audits it,
+// clients of three regions send statements to the primary over the emulated network, and the history is serializable.
+// Without its Secret the run is rejected.
 func TestPostgresIsMeasured(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -281,7 +282,7 @@ func TestPostgresIsMeasured(t *testing.T) {
 		t.Errorf("the result says of the server: %+v", d.Target)
 	}
 	paysTheDistance(t, d)
-	d.Manifests = nil // the server's own password is in its manifest
+	d.Manifests = nil // the manifest contains the server's password
 	text, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
@@ -291,8 +292,8 @@ func TestPostgresIsMeasured(t *testing.T) {
 	}
 }
 
-// paysTheDistance checks a run on a primary in us-east-1. A transaction of several statements must cost clients two
-// round trips or more, since statements are sent one by one.
+// paysTheDistance checks a run on a primary in us-east-1. A transaction with several statements must take at least two
+// round trips, because clients send statements one by one.
 func paysTheDistance(t *testing.T, d *result.Document) {
 	t.Helper()
 	declared := map[string]int64{"us-east-1": 0}
@@ -313,8 +314,8 @@ func paysTheDistance(t *testing.T, d *result.Document) {
 }
 
 // TestPostgresByItsName makes the operator deploy a PostgreSQL that the manifest only names: a primary and two
-// standbys, one of which has each commit before its client gets the answer. A run on it passes, and no result contains
-// the passwords that the operator made.
+// standbys, one of which receives each commit before its client gets the answer. A run on it passes, and no result
+// contains the passwords that the operator generated.
 func TestPostgresByItsName(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -354,7 +355,7 @@ spec:
 	c.mustPass(t, r)
 	d := c.document(t, r)
 	paysTheDistance(t, d)
-	// Half of the transactions only read. The others wait for the nearer standby, 69.6 ms away.
+	// Half of the transactions only read. The other half waits for the nearer standby, which is 69.6 ms away.
 	if p90 := d.Regions[0].LatencyMicroseconds.P90.Least(); p90 < 60_000 {
 		t.Errorf("nine of ten of the primary's own clients hear of commits within %d us, before any standby can have them", p90)
 	}
@@ -373,9 +374,9 @@ spec:
 	}
 }
 
-// TestPartitionCutsAndHeals cuts the traffic from one region to another, then both directions, then heals them. It does
-// so by the files that sidecars follow, while PostgreSQL and ping run. The operator, which owns the files, is not
-// running in that time.
+// TestPartitionCutsAndHeals cuts the traffic from one region to another, then in both directions, and then heals the
+// link. It edits the files that sidecars follow, while PostgreSQL and ping run. The operator, which owns the files, is
+// stopped meanwhile.
 func TestPartitionCutsAndHeals(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -404,8 +405,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 		return len(pods.Items) == 0, err
 	})
 	const a, b = "us-east-1", "eu-west-1"
-	// cut sets whether the link between two regions is cut, in the sidecar of the receiving region, and waits for its
-	// confirmation.
+	// cut sets whether the link between two regions is cut, in the sidecar of the receiving region, and waits for the
+	// sidecar's confirmation.
 	cut := func(from, to string, is bool) {
 		t.Helper()
 		file := postgresPod(to) + ".json"
@@ -431,7 +432,7 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 		if err := c.Update(t.Context(), cm); err != nil {
 			t.Fatal(err)
 		}
-		// kubelet updates the file immediately if something in the pod changes.
+		// A change of the pod makes kubelet update the file immediately.
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: postgresPod(to), Namespace: c.namespace}}
 		if err := c.Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"e2e":"%d"}}}`, config.Generation))); err != nil {
 			t.Fatal(err)
@@ -444,8 +445,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 	for _, step := range []struct {
 		what string
 		do   func()
-		// ab reports whether packets of a reach b, ba the reverse; asks whether a client in a gets answers from the server in
-		// b.
+		// ab reports whether packets from a reach b, ba the reverse direction. asks reports whether a client in a gets
+		// answers from the server in b.
 		ab, ba, asks bool
 	}{
 		{"before", func() {}, true, true, true},
@@ -478,7 +479,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 	c.awaitVerified(t, "postgres", 2*time.Minute)
 }
 
-// TestLossRateAndPartition uses a profile with loss, a rate and a partition: they match the request.
+// TestLossRateAndPartition uses a profile with loss, a bandwidth limit and a partition, and checks that the emulation
+// matches it.
 func TestLossRateAndPartition(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -523,7 +525,7 @@ func TestLossRateAndPartition(t *testing.T) {
 	if f := measure("eu-west-1", "ap-northeast-1", "--count", "50"); f.Received != 0 {
 		t.Errorf("%d packets passed a partition", f.Received)
 	}
-	// One connection may be slow for other reasons; four keep the link busy.
+	// A single connection may be slow for other reasons; four keep the link busy.
 	var payload atomic.Int64
 	var streams sync.WaitGroup
 	for range 4 {
@@ -539,7 +541,7 @@ func TestLossRateAndPartition(t *testing.T) {
 		})
 	}
 	streams.Wait()
-	// The rate counts headers, which TCP's payload has not: 52 of 1500 bytes.
+	// The bandwidth includes headers, which TCP's payload does not: 52 of 1500 bytes.
 	wire := payload.Load() * 1500 / 1448
 	t.Logf("rate: %d bit/s of payload, %d on the wire, of 50000000", payload.Load(), wire)
 	if wire < 45_000_000 || wire > 55_000_000 {

@@ -13,14 +13,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// replacers are engines that replace lost nodes with one node in each region; primary and sunstorm have two nodes in
-// each.
+// replacers are the engines that replace lost nodes. They have one node in each region, except primary and sunstorm
+// with two.
 var replacers = []struct {
 	engine, parameters, replicas string
-	// target says which of a region's two nodes is killed.
+	// target selects which of a region's two nodes is killed.
 	target string
-	// always means that the engine's nodes are killed in every run of the tests; other engines are tested if killsVariable
-	// requests all.
+	// always is set if every test run kills the engine's nodes. Other engines are tested only if killsVariable is set.
 	always bool
 }{
 	{engine: "calvin", parameters: `ordering: consensus, batchCopies: "2"`, always: true},
@@ -37,12 +36,12 @@ var replacers = []struct {
 	{engine: "sunstorm", replicas: "replicasPerPartition: 2", target: ", role: writer"},
 }
 
-// killsVariable is the environment variable that has the nodes of all engines killed.
+// killsVariable is the environment variable that enables the test for all engines.
 const killsVariable = "GEOBENCH_E2E_KILLS"
 
 // TestLostNodesAreReplaced deletes pods of databases without journals, one after another, under load. New incarnations
-// replace them and get the data of 100,000 customers from the remaining nodes. Nothing that clients were notified of is
-// lost, every copy is complete and strictly serializable, and the next run finds the same database.
+// replace them and get the data of 100,000 customers from the remaining nodes. No acknowledged transaction is lost,
+// every copy is complete, the history is strictly serializable, and the next run uses the same database.
 func TestLostNodesAreReplaced(t *testing.T) {
 	for _, e := range replacers {
 		t.Run(e.engine, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// TestStrangers is a client that reaches the pods of a database and has only their addresses: it gets no information,
+// TestStrangers: a client that can reach the pods of a database, and knows only their addresses, gets no information,
 // changes nothing, and is counted.
 func TestStrangers(t *testing.T) {
 	c := newCluster(t)

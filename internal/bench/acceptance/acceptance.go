@@ -1,6 +1,6 @@
-// Package acceptance has the tests that a database passes before it is measured (Dike, section 4.2, "Function Testing",
-// and figure 13). Each test is an ordinary BenchmarkRun, whose verdict says whether the database has the tested
-// property.
+// Package acceptance provides the tests that a database must pass before it is measured (Dike, section 4.2, "Function
+// Testing", and figure 13). Each test is an ordinary BenchmarkRun whose verdict shows whether the database has the
+// tested property.
 package acceptance
 
 import (
@@ -12,14 +12,15 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// test holds the differences between the tests. The test of deadlocks checks that answers arrive, not their contents: a
-// database that loses updates may be free of deadlocks.
+// test holds the differences between the tests. The deadlock test checks only that answers arrive, not their contents:
+// a database that loses updates may still be free of deadlocks.
 type test struct {
 	suffix string
-	// answered: no transaction may be left without an answer. That some are committed every run is held to.
+	// answered requires that every transaction is answered. Every run must commit some transactions anyway.
 	answered bool
 	verify   []v1alpha1.Verification
-	// group is the number of balances that a transaction touches: deadlockTimes and snapshotTimes of Dike's configuration.
+	// group is the number of balances that a transaction accesses: deadlockTimes and snapshotTimes in Dike's
+	// configuration.
 	group int32
 	mix   v1alpha1.TPCCMix
 }
@@ -30,23 +31,24 @@ var tests = map[v1alpha1.FunctionalTest]test{
 }
 
 const (
-	// measured is twice the timeout of a transaction, so that transactions that wait for each other permanently are
-	// counted within it. No transaction is retried: an abort, as of a deadlock's victim, is an answer.
+	// measured is twice the timeout, so that transactions that wait for each other forever time out within it.
+	// Transactions are not retried: an abort, for example of a deadlock's victim, is an answer.
 	measured = 20 * time.Second
 	patience = measured / 2
-	// clients of each region: few enough for the locks of five rows to be had over a wide area, enough to be in each
-	// other's way.
+	// clients is the number of clients per region. With few clients, the locks of five rows can be acquired over a wide
+	// area; with too few, transactions would not conflict.
 	clients = 3
-	// warehouses of each partition: as many as in the largest group, so that there is a group even with a single
-	// partition.
+	// warehouses is the number of warehouses per partition. It equals the size of the largest group, so that a group
+	// exists even with a single partition.
 	warehouses = 5
 )
 
-// MaxName is the longest name of a run that has tests, whose BenchmarkRuns have names of at most 32 characters.
+// MaxName is the maximum length of the name of a run with tests, because the names of their BenchmarkRuns may have at
+// most 32 characters.
 const MaxName = 32 - len("-deadlock")
 
-// Runs are the BenchmarkRuns of the tests that come before a run, in the order in which the run names them. Their
-// fields are complete, as the API server's defaults would make them. Only names and specs are set.
+// Runs returns the BenchmarkRuns of the tests of a run, in the order of the run's list. Their specs are complete, as if
+// the API server had set the defaults. Only names and specs are set.
 func Runs(run *v1alpha1.BenchmarkRun) (out []*v1alpha1.BenchmarkRun) {
 	for _, name := range run.Spec.FunctionalTests {
 		t := tests[name]

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest"
 )
 
-// TestRunsAreComplete checks that without defaulting the runs equal the API server's output for them.
+// TestRunsAreComplete checks that the runs, without defaulting, equal the result of the API server's defaulting.
 func TestRunsAreComplete(t *testing.T) {
 	t.Parallel()
 	run := &v1alpha1.BenchmarkRun{}

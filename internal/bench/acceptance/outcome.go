@@ -11,15 +11,15 @@ import (
 // Outcome is the result of a test.
 type Outcome struct {
 	Test v1alpha1.FunctionalTest
-	// Run is the BenchmarkRun that played it.
+	// Run is the name of the BenchmarkRun that performed the test.
 	Run       string
 	Verdict   v1alpha1.Verdict
 	Committed int64
-	// Why it has this verdict.
+	// Why explains the verdict; empty if the test passed.
 	Why string
 }
 
-// OutcomeOf returns the outcome in the document of a test's run.
+// OutcomeOf returns the outcome of a test from the document of its run.
 func OutcomeOf(test v1alpha1.FunctionalTest, d *result.Document) Outcome {
 	var reasons []string
 	for _, r := range d.Reasons {
@@ -28,7 +28,7 @@ func OutcomeOf(test v1alpha1.FunctionalTest, d *result.Document) Outcome {
 	return Outcome{Test: test, Run: d.Name, Verdict: d.Verdict, Committed: d.Summary.Committed, Why: strings.Join(reasons, ", and ")}
 }
 
-// Passed returns the list of a run's tests for its result, if all have passed. Otherwise the error is a NotPassedError.
+// Passed returns the tests of a run for its result if all have passed. Otherwise it returns a NotPassedError.
 func Passed(run string, outcomes []Outcome) ([]result.FunctionalTest, error) {
 	var passed []result.FunctionalTest
 	unfit := &NotPassedError{Run: run}
@@ -45,10 +45,10 @@ func Passed(run string, outcomes []Outcome) ([]result.FunctionalTest, error) {
 	return passed, nil
 }
 
-// NotPassedError says that a run was not begun, because not all of its functional tests passed.
+// NotPassedError is returned if a run was not started because some of its functional tests did not pass.
 type NotPassedError struct {
 	Run string
-	// Tests that did not pass.
+	// Tests are the tests that did not pass.
 	Tests []Outcome
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/primary"
 )
 
-// regions are three, each pair 60 ms apart.
+// regions returns a topology of three regions, with round trips of 60 ms between each two.
 func regions() *geo.Topology {
 	t := &geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1}
 	for a := range 3 {
@@ -39,7 +39,7 @@ func regions() *geo.Topology {
 	return t
 }
 
-// of is a database of an engine with one parameter.
+// of returns a database of an engine with the given parameters.
 func of(t *testing.T, e *protocol.Engine, given map[string]string) *Database {
 	t.Helper()
 	params, errs := e.Resolve(given)
@@ -55,7 +55,7 @@ func TestDatabases(t *testing.T) {
 	for name, test := range map[string]struct {
 		engine *protocol.Engine
 		given  map[string]string
-		seen   string // the cases that are seen; no others may be
+		seen   string // the cases that must be seen; all others must not be seen
 		broken bool
 	}{
 		"serial": {engine: calvin.Engine},
@@ -107,11 +107,11 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// TestCases shows each case with the smallest history of its transactions that contains the anomaly. Engines that run
-// whole procedures never produce most of these histories.
+// TestCases shows each case with the smallest history of its transactions that has the anomaly. Engines that run whole
+// procedures never produce most of these histories.
 func TestCases(t *testing.T) {
-	// A word is an operation of a transaction: r or w, the row, and the transaction whose version it read or overwrote, 0
-	// for the initial version. n is a read of the first write of transaction 1, and l is a scan of the group.
+	// A word is an operation: r or w, the row, and the number of the transaction whose version it read or overwrote, with
+	// 0 for the initial version. n is a read of the first write of transaction 1, and l is a scan of the group.
 	shown := map[string][]string{
 		"dirty-write":                   {"wx0 wy2", "wx1 wy0", "rx2 ry1"},
 		"aborted-read":                  {"wx0", "rx1", ""},
@@ -149,7 +149,7 @@ func TestCases(t *testing.T) {
 				if c.Name == "aborted-read" && n == 0 {
 					x.Status = txn.Aborted
 				}
-				if !seen { // a transaction alone shows nothing
+				if !seen { // a single transaction shows no anomaly
 					told = ""
 				}
 				for word := range strings.FieldsSeq(told) {
@@ -182,10 +182,10 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestOverlapped compares the counted overlaps with histories given in milliseconds: the longest round trip is 60 ms.
+// TestOverlapped checks the counted overlaps in histories with times in milliseconds. The longest round trip is 60 ms.
 func TestOverlapped(t *testing.T) {
-	// A word is a transaction: when it was sent and answered, and c for committed, a for aborted by itself, x for aborted
-	// for a conflict, or u for unknown.
+	// A word is a transaction: the times of sending and answer, and its outcome: c for committed, a for aborted by
+	// itself, x for aborted because of a conflict, or u for unknown.
 	for _, test := range []struct {
 		name, told string
 		want       bool
@@ -197,7 +197,7 @@ func TestOverlapped(t *testing.T) {
 		{"lost-update", "0-10c 5-15x", true},
 		{"lost-update", "0-10x 5-15x", false}, // no transaction committed
 		{"lost-update", "0-10c 5-15u", false},
-		{"lost-update", "0-10c 5-15a", false}, // it was refused, and overlapped no transaction
+		{"lost-update", "0-10c 5-15a", false}, // it was refused, so it did not overlap
 		{"dirty-write", "0-10c 5-15c 20-30c", true},
 		{"dirty-write", "0-10c 12-15c 20-30c", false},
 		{"aborted-read", "0-10a 5-15c 50-60c", true},
@@ -210,13 +210,13 @@ func TestOverlapped(t *testing.T) {
 		{"circular-information-flow", "0-10c 15-25c", false},
 		{"observed-transaction-vanishes", "0-10c 5-15c 8-20c", true},
 		{"observed-transaction-vanishes", "0-10c 5-15c 12-20c", false}, // the reader overlapped only one of the writers
-		{"observed-transaction-vanishes", "0-10c 12-22c 8-20c", false}, // the writers did not meet
+		{"observed-transaction-vanishes", "0-10c 12-22c 8-20c", false}, // the writers did not overlap
 		{"predicate-many-preceders", "0-10c 5-15c", true},
 		{"predicate-many-preceders", "0-10c 15-25c", false},
 		{"read-skew", "0-10c 5-15c", true},
 		{"read-skew", "0-10c 15-25c", false},
 		{"long-fork", "0-10c 0-10c 5-15c 65-75c", true},
-		{"long-fork", "0-10c 0-10c 5-15c 75-85c", false}, // copies have had their time
+		{"long-fork", "0-10c 0-10c 5-15c 75-85c", false}, // the copies had enough time
 		{"long-fork", "0-10c 40-50c 5-15c 65-75c", false},
 		{"long-fork", "0-10c 0-10x 5-15c 5-15c", false},
 		{"lost-own-write", "0-10c 60-70c", true},
@@ -230,7 +230,7 @@ func TestOverlapped(t *testing.T) {
 		{"stale-read", "0-10x 15-20c", false},
 		{"causal-reverse", "0-10c 20-30c 5-25c 200-210c", true},
 		{"causal-reverse", "0-10c 20-30c 0-5c 25-28c", true},
-		{"causal-reverse", "0-10c 20-30c 0-15c 12-18c", false}, // the readers were done before the second write
+		{"causal-reverse", "0-10c 20-30c 0-15c 12-18c", false}, // the readers finished before the second write
 		{"causal-reverse", "0-10c 120-130c 100-125c 110-140c", false},
 		{"write-skew", "0-10c 5-15c", true},
 		{"write-skew", "0-10c 15-25c", false},
@@ -280,7 +280,7 @@ func TestFinding(t *testing.T) {
 	}
 }
 
-// TestRefused is of a database that aborts whatever meets: it has prevented nothing.
+// TestRefused has a database that aborts all transactions with conflicts. It has prevented nothing.
 func TestRefused(t *testing.T) {
 	skew := slices.IndexFunc(cases, func(c Case) bool { return c.Name == "write-skew" })
 	g := &game{
@@ -297,7 +297,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOther is of updates that are lost in a case that looks for another anomaly.
+// TestOther has updates that are lost in a case that looks for another anomaly.
 func TestOther(t *testing.T) {
 	otv := slices.IndexFunc(cases, func(c Case) bool { return c.Name == "observed-transaction-vanishes" })
 	f, err := Play(context.Background(), of(t, geogauss.Engine, map[string]string{"isolation": "ReadCommitted"}), &cases[otv], plays, 1)

@@ -9,37 +9,38 @@ import (
 	"github.com/geobench/geobench/internal/bench/history"
 )
 
-// Case is an anomaly as a few small transactions.
+// Case is an anomaly, in the form of a few small transactions.
 type Case struct {
-	// Name is a word for tables and documents, Class the name in the literature, and Says a client's view of the anomaly.
+	// Name is a short name for tables and documents, Class is the name in the literature, and Says describes the anomaly
+	// from a client's view.
 	Name, Class, Says string
-	// Level is the weakest level that rules it out.
+	// Level is the weakest level that rules the anomaly out.
 	Level isolation.Level
-	// anomalies are the anomalies that the checker finds in a history of these transactions that shows it.
+	// anomalies are the names that the checker may find in a history of these transactions with the anomaly.
 	anomalies []history.Anomaly
-	// reader, if not 0, is the first transaction whose reads decide in place of the checker: see play.reversed.
+	// reader, if not 0, is the first transaction whose reads decide instead of the checker: see play.reversed.
 	reader int
 	txns   []step
-	// steps is the order of the statements for a database that accepts them one after another: script.Steps.
+	// steps is the order of the statements for databases that accept them one by one: script.Steps.
 	steps string
-	// dangers are the overlaps of transactions that can cause the anomaly; one suffices.
+	// dangers are the overlaps of transactions that can cause the anomaly. One of them suffices.
 	dangers []danger
 }
 
-// danger is a number of meetings, all of which are needed. The first transaction of a meeting writes a row that the
-// second reads or writes.
+// danger is a set of conflicts, all of which are necessary. The first transaction of a conflict writes a row that the
+// second transaction reads or writes.
 type danger [][2]int
 
-// replicated reports whether transactions after the first of a meeting are in danger, too: the anomaly is caused by
-// copies that lag.
+// replicated reports whether lagging copies cause the anomaly. Transactions after the first one of a conflict are then
+// in danger, too.
 func (c *Case) replicated() bool {
 	return slices.ContainsFunc(c.anomalies, func(a history.Anomaly) bool {
 		return a == history.GNonadjacentItem || strings.HasSuffix(string(a), "-process") || strings.HasSuffix(string(a), "-realtime")
 	}) || c.reader > 0
 }
 
-// lag is the time after the answer to a write for which others may not see it yet. longest is the longest round trip of
-// the network.
+// lag returns the time after the answer to a write during which others may not see the write. longest is the longest
+// round trip of the network.
 func (c *Case) lag(longest time.Duration) time.Duration {
 	if c.replicated() {
 		return longest
@@ -47,25 +48,25 @@ func (c *Case) lag(longest time.Duration) time.Duration {
 	return 0
 }
 
-// step is one transaction of a case.
+// step is a transaction of a case.
 type step struct {
-	// client sends it once its earlier transactions are answered. Each client has a separate region, while there are
-	// enough regions.
+	// client sends the transaction once its earlier transactions are answered. Each client has a separate region if there
+	// are enough regions.
 	client int
-	// ops are operations of simload.Procedures, with X, Y and G for two rows and a group whose homes are in different
+	// ops are operations of simload.Procedures. X and Y stand for two rows and G for a group, with homes in different
 	// regions.
 	ops string
-	// after are the transactions, of any clients, whose answers it waits for.
+	// after lists the transactions, of any client, that must be answered before this transaction is sent.
 	after []int
 }
 
 // fails reports whether the transaction aborts itself.
 func (s *step) fails() bool { return strings.ContainsRune(s.ops, 'x') }
 
-// Cases returns all cases, from weak levels to strong. The slice is the caller's.
+// Cases returns all cases, ordered from weak to strong levels. The caller may modify the slice.
 func Cases() []Case { return append([]Case(nil), cases...) }
 
-// The names follow Hermitage (Kleppmann 2014), whose cases are based on Adya's thesis. Other names are from the
+// The names follow Hermitage (Kleppmann 2014), whose cases are based on Adya's thesis. Further names are from the
 // literature on replicated databases.
 var cases = []Case{
 	{
@@ -156,7 +157,7 @@ var cases = []Case{
 		Name: "causal-reverse", Class: "real time", Says: "a reader sees a write, and not another one that was answered before that one was sent",
 		Level: isolation.StrongSnapshotIsolation, reader: 2,
 		txns: []step{{client: 0, ops: "wX=1"}, {client: 1, ops: "wY=1", after: []int{0}}, {client: 2, ops: "rX rY"},
-			// Where reads are answered nearby the first reader is done before the second write is sent.
+			// If reads are answered nearby, the first reader finishes before the second write is sent.
 			{client: 3, ops: "rX rY", after: []int{0}}},
 		steps:   "2 0 0 3 1 1 2 3 2 3",
 		dangers: []danger{{{0, 2}, {1, 2}}, {{0, 3}, {1, 3}}},

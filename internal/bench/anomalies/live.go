@@ -18,27 +18,26 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/script"
 )
 
-// LiveConnections is the number of connections for each region that a database needs for the cases: no case has more
-// clients.
+// LiveConnections is the number of connections per region that the cases need. No case has more clients.
 const LiveConnections = 4
 
-// Live is a running database whose transactions are sent statement by statement. Each case is played in an order of
-// statements in which the anomaly shows unless the database prevents it. In every other play, clients wait between two
-// statements of different transactions until every region has the committed data. In the remaining plays, they send
-// immediately. Each play has separate rows.
+// Live is a running database whose transactions are sent statement by statement. A case is played in an order of
+// statements that shows the anomaly unless the database prevents it. In every other play, clients wait between certain
+// statements until every region has the committed data; in the other plays they do not wait. Each play uses separate
+// rows.
 type Live struct {
 	Topology *geo.Topology
 	Promises isolation.Level
-	// Steps executes the statements on the database, and Clients returns the target of the clients in a region.
+	// Steps executes statements on the database. Clients returns the target of the clients in a region.
 	Steps   script.Database
 	Clients func(geo.Region) *target.Statements
 
 	idle [][]target.Connection // by region
-	rows uint64                // numbers of rows that are used
+	rows uint64                // number of row numbers used so far
 	sent uint64
 }
 
-// Close ends the connections.
+// Close closes the idle connections.
 func (l *Live) Close() {
 	for _, connections := range l.idle {
 		for _, c := range connections {
@@ -48,10 +47,10 @@ func (l *Live) Close() {
 	l.idle = nil
 }
 
-// Play plays a case so often, at least once.
+// Play plays a case the given number of times, which must be at least 1.
 func (l *Live) Play(ctx context.Context, c *Case, plays int) (*Finding, error) {
-	// The order of the statements makes transactions overlap, and a transaction that reads after the answer to a write
-	// reads immediately. The clock of a script counts statements: this lag is longer than any script.
+	// The order of the statements makes the transactions overlap, and a read follows the answer to a write without delay.
+	// Time in a script counts statements, so an hour is longer than any script.
 	const lag = time.Hour
 	g := &game{c: c, topology: l.Topology, placement: l.Topology.Placement(), lag: lag, rng: rand.New(rand.NewPCG(0, 0)), first: l.rows}
 	l.rows += 3 * uint64(plays)
@@ -76,7 +75,7 @@ func (l *Live) PlayAll(ctx context.Context, plays int) ([]Finding, error) {
 	return all, nil
 }
 
-// take takes a connection of a region.
+// take returns an idle connection of a region, or a new one.
 func (l *Live) take(ctx context.Context, r geo.Region) (script.Session, error) {
 	if l.idle == nil {
 		l.idle = make([][]target.Connection, len(l.Topology.Regions))
@@ -93,17 +92,17 @@ func (l *Live) take(ctx context.Context, r geo.Region) (script.Session, error) {
 	return s, nil
 }
 
-// end ends the connections of sessions that are of no more use.
+// end closes the connections of sessions that cannot be reused.
 func (l *Live) end(sessions []script.Session) {
 	for _, s := range sessions {
 		_ = s.Connection.Close()
 	}
 }
 
-// give gives a connection back.
+// give returns a connection to the idle connections.
 func (l *Live) give(s script.Session) { l.idle[s.Region] = append(l.idle[s.Region], s.Connection) }
 
-// play plays a case once, on rows that it makes.
+// play plays a case once, on rows that it creates.
 func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	regions := len(l.Topology.Regions)
 	keys := []txn.Key{simload.Key(p.x), simload.Key(p.y), simload.GroupKey(p.g, 1), simload.GroupKey(p.g, 2)}
@@ -130,6 +129,7 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	if err != nil {
 		return err
 	}
+	// Half of the plays do not wait for the copies, so that anomalies of lagging copies can show.
 	if p.n%2 == 1 {
 		steps = slices.DeleteFunc(steps, func(s script.Step) bool { return s == script.CatchUp })
 	}
@@ -155,6 +155,7 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	}
 	played, err := script.Play(ctx, l.Steps, sessions, txns, steps)
 	if err != nil {
+		// After an error, the connections may be in the middle of a transaction.
 		l.end(sessions)
 		return err
 	}
@@ -173,11 +174,11 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	return nil
 }
 
-// mostTries is the number of attempts for a transaction that no other transaction should block.
+// mostTries is the maximum number of attempts for a transaction that no other transaction should block.
 const mostTries = 20
 
-// alone runs a transaction of the first region while no other client runs transactions. It retries conflicts: a server
-// that still applies another server's commits, as in Galera after the answer, may report a conflict with them.
+// alone runs a transaction in the first region while no other client is active. It retries conflicts: a server that is
+// still applying another server's commits, as in Galera after the answer, may report a conflict with them.
 func (l *Live) alone(ctx context.Context, do func(target.Statement) error) (err error) {
 	for range mostTries {
 		var conflict bool
@@ -188,7 +189,7 @@ func (l *Live) alone(ctx context.Context, do func(target.Statement) error) (err 
 	return fmt.Errorf("%d tries while no other client did anything: %w", mostTries, err)
 }
 
-// once runs a transaction of the first region, and reports whether it failed because of a conflict.
+// once runs a transaction in the first region. conflict reports whether it failed because of a conflict.
 func (l *Live) once(ctx context.Context, do func(target.Statement) error) (conflict bool, err error) {
 	s, err := l.take(ctx, 0)
 	if err != nil {
@@ -210,7 +211,7 @@ func (l *Live) once(ctx context.Context, do func(target.Statement) error) (confl
 }
 
 // order determines the versions that were replaced by writes without a preceding read of the row. At most two
-// transactions have committed writes of a row, and the remaining version is the last.
+// transactions committed a write of each row, so the version that remains is the last.
 func (l *Live) order(ctx context.Context, p *play, played []script.Played, keys []txn.Key) error {
 	writes := map[txn.Key][]int{} // the committed transactions that wrote each row
 	for i, x := range played {
@@ -248,6 +249,7 @@ func (l *Live) order(ctx context.Context, p *play, played []script.Played, keys 
 			}
 			others := slices.DeleteFunc(slices.Clone(writes[o.Key]), func(j int) bool { return j == i })
 			switch {
+			// The only write of a row, and the write before the last, replaced the initial version.
 			case len(others) == 0, len(others) == 1 && last[o.Key] == p.ids[others[0]]:
 				o.Version, o.Known = history.Initial, true
 			case len(others) == 1 && last[o.Key] == p.ids[i]:
@@ -258,7 +260,7 @@ func (l *Live) order(ctx context.Context, p *play, played []script.Played, keys 
 	return nil
 }
 
-// ops are the operations of a transaction with the play's rows.
+// ops returns the operations of a transaction with the rows of the play.
 func (p *play) ops(ops string) string {
 	return strings.NewReplacer("X", strconv.FormatUint(p.x, 10), "Y", strconv.FormatUint(p.y, 10), "G", strconv.FormatUint(p.g, 10)).Replace(ops)
 }

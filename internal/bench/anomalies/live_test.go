@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// unisolated is an in-memory database whose writes are immediately visible to all transactions. A rollback undoes its
-// transaction's writes.
+// unisolated is an in-memory database whose writes are immediately visible to all transactions. A rollback undoes the
+// writes of its transaction.
 type unisolated struct {
 	mu   sync.Mutex
 	rows map[txn.Key][]byte
@@ -38,7 +38,7 @@ func (u *unisolated) Begin(context.Context, *txn.Transaction) (target.Statement,
 	return &dirty{unisolated: u, before: map[txn.Key][]byte{}}, nil
 }
 
-// dirty is a transaction there.
+// dirty is a transaction of unisolated.
 type dirty struct {
 	*unisolated
 	before map[txn.Key][]byte
@@ -92,7 +92,7 @@ func (d *dirty) Rollback(context.Context) error {
 	return nil
 }
 
-// live is the database of a test with clients in three regions.
+// live returns a database with clients in three regions.
 func live(u *unisolated, promises isolation.Level) *Live {
 	return &Live{Topology: regions(), Promises: promises, Steps: u, Clients: func(geo.Region) *target.Statements {
 		return &target.Statements{
@@ -102,8 +102,8 @@ func live(u *unisolated, promises isolation.Level) *Live {
 	}}
 }
 
-// The order of the statements of each case shows the anomaly if nothing prevents it, except for anomalies of copies
-// that lag.
+// TestOrderOfStatements checks that the order of the statements of each case shows the anomaly if nothing prevents it.
+// Anomalies of lagging copies are an exception.
 func TestOrderOfStatements(t *testing.T) {
 	l := live(&unisolated{rows: map[txn.Key][]byte{}}, isolation.ReadCommitted)
 	defer l.Close()
@@ -120,7 +120,7 @@ func TestOrderOfStatements(t *testing.T) {
 	}
 }
 
-// A running database is checked against its guarantee: a violation is an error, with a description.
+// TestBrokenLive checks that a violation of the promised level by a running database is an error with a description.
 func TestBrokenLive(t *testing.T) {
 	l := live(&unisolated{rows: map[txn.Key][]byte{}}, isolation.Serializable)
 	defer l.Close()
@@ -136,10 +136,10 @@ func TestBrokenLive(t *testing.T) {
 	}
 }
 
-// applying is a database in which some transactions meet writes that others committed long ago.
+// applying is a database in which some transactions conflict with writes that were committed long before.
 type applying struct {
 	unisolated
-	conflicts int // how many more
+	conflicts int // number of remaining conflicts
 }
 
 var errConflict = errors.New("a conflict with what is being applied")
@@ -153,8 +153,8 @@ func (a *applying) Begin(ctx context.Context, t *txn.Transaction) (target.Statem
 	return a.unisolated.Begin(ctx, t)
 }
 
-// If the database reports a conflict for an unblocked transaction, the transaction is retried a limited number of
-// times. Other errors are returned immediately.
+// TestConflictsWhileAlone checks that a transaction without concurrent clients is retried after conflicts, a limited
+// number of times. Other errors are returned immediately.
 func TestConflictsWhileAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		conflicts int
@@ -183,7 +183,7 @@ func TestConflictsWhileAlone(t *testing.T) {
 	}
 }
 
-// No case has more clients than a database is asked for connections.
+// TestConnections checks that no case has more clients than LiveConnections.
 func TestConnections(t *testing.T) {
 	for _, c := range cases {
 		for _, x := range c.txns {

@@ -1,15 +1,17 @@
-// Package anomalies plays the classic anomalies of isolation between clients in different regions: a few small
-// transactions each, after Hermitage (M. Kleppmann 2014) and Adya's thesis, and a few more of replicated databases. It
-// says which of them a database lets happen, and holds it to the level that it promises.
+// Package anomalies plays the classic isolation anomalies between clients in different regions. Each case has a few
+// small transactions, after Hermitage (M. Kleppmann 2014) and Adya's thesis; some cases are specific to replicated
+// databases. The package reports which anomalies a database allows, and checks the database against the level that it
+// promises.
 //
-// Engines run whole procedures, so that no client can hold a transaction between two statements. A case is therefore
-// played many times in the simulator. Each play has separate rows, and its transactions are sent within a random time
-// of 1 ms up to twice the longest round trip. The regions of its clients and rows change from play to play. The
-// clients' observations of a play form a separate history, which package history judges. A case that was observed can
-// therefore happen. A case that was not observed in all these plays may still happen: only the guarantee excludes it.
+// Engines run whole procedures, so a client cannot pause a transaction between two statements. A case is therefore
+// played many times in the simulator. Each play has separate rows, and sends its transactions within a random time
+// between 1 ms and twice the longest round trip. The regions of its clients and rows change from play to play. The
+// observations of the clients in a play form a separate history, which package history judges. A case that was observed
+// can therefore happen. A case that was not observed in any play may still happen; only the promised level rules it
+// out.
 //
-// Running databases accept transactions statement by statement. There, a case is played in an order of statements in
-// which it shows unless the database prevents it: see Live and package script.
+// Running databases accept transactions statement by statement. There, a case is played in an order of statements that
+// shows the anomaly unless the database prevents it: see Live and package script.
 package anomalies
 
 import (
@@ -29,14 +31,14 @@ import (
 )
 
 const (
-	settle = 3 * time.Second        // leaders are elected before the first play
-	apart  = 100 * time.Millisecond // between the beginnings of two plays
-	// patience is the time allowed for the last play, from its start on.
+	settle = 3 * time.Second        // time for leader elections before the first play
+	apart  = 100 * time.Millisecond // between the starts of consecutive plays
+	// patience is the time allowed for the last play, from its start.
 	patience = time.Minute
 	step0    = 100 * time.Millisecond // virtual time between two checks of the context
 )
 
-// Database is the database on which the cases are played.
+// Database is a database on which the cases are played.
 type Database struct {
 	Engine   *protocol.Engine
 	Params   protocol.Params
@@ -50,26 +52,27 @@ func (d *Database) Promises() isolation.Level { return d.Engine.Promises(d.Param
 type Finding struct {
 	Case  string `json:"case"`
 	Class string `json:"class"`
-	// Forbidden says that the level which the database promises rules the case out.
+	// Forbidden is set if the promised level of the database rules the case out.
 	Forbidden bool `json:"forbidden"`
-	// Plays is the number of plays of the case. Aborted counts the plays in which the database aborted a transaction for a
+	// Plays is the number of plays. Aborted counts the plays in which the database aborted a transaction because of a
 	// conflict, and Seen the plays with the anomaly.
 	Plays   int `json:"plays"`
 	Aborted int `json:"aborted"`
 	Seen    int `json:"seen"`
-	// Overlapped counts the plays in which the transactions overlapped so that the anomaly could have occurred: see
-	// play.overlapped. If it is 0, nothing was prevented.
+	// Overlapped counts the plays in which the transactions overlapped such that the anomaly could have occurred: see
+	// play.overlapped. If it is 0, the database prevented nothing.
 	Overlapped int `json:"overlapped"`
-	// Other counts the plays without the anomaly in which the case's level was violated by another anomaly.
+	// Other counts the plays in which another anomaly violated the level of the case.
 	Other int `json:"other,omitempty"`
-	// Broken counts the plays whose history, for any reason, does not have the database's guaranteed level.
+	// Broken counts the plays whose history does not have the promised level of the database, for any reason.
 	Broken int `json:"broken"`
-	// Example describes the first broken play, or else the first play with the anomaly, or else another play.
+	// Example describes the first broken play, else the first play with the anomaly, else the first with another anomaly.
 	Example string `json:"example,omitempty"`
 }
 
-// Word summarizes the finding: prevented (never seen, and the promised level rules it out), not seen (no level rules it
-// out), allowed, BROKEN, or never overlapped (never seen, and no play could have shown it).
+// Word summarizes the finding. BROKEN and allowed mean that the anomaly was seen; BROKEN violates the promised level.
+// Never overlapped means that no play could have shown it. Prevented means that the promised level rules it out; not
+// seen means that it does not.
 func (f *Finding) Word() string {
 	switch {
 	case f.Broken > 0:
@@ -84,7 +87,7 @@ func (f *Finding) Word() string {
 	return "not seen"
 }
 
-// String is the word with the figures that stand for it.
+// String returns Word with the supporting figures.
 func (f *Finding) String() string {
 	switch {
 	case f.Broken > 0:
@@ -105,8 +108,8 @@ func (f *Finding) String() string {
 	return text
 }
 
-// Play plays a case so often, at least once. The same database, case, number and seed give the same finding. It fails
-// when the context ends, and when the database does not answer.
+// Play plays a case the given number of times, which must be at least 1. The same arguments yield the same finding. It
+// fails if the context is cancelled or the database does not answer.
 func Play(ctx context.Context, d *Database, c *Case, plays int, seed uint64) (*Finding, error) {
 	s := sim.New(sim.Config{
 		Topology: d.Topology, Engine: d.Engine, Params: d.Params, Procedures: simload.Traced, Seed: seed, Costs: sim.DefaultCosts,
@@ -150,15 +153,15 @@ func Play(ctx context.Context, d *Database, c *Case, plays int, seed uint64) (*F
 	return g.find(d.Promises()), nil
 }
 
-// game is a case that is played.
+// game is the state of a case that is being played.
 type game struct {
 	c         *Case
 	topology  *geo.Topology
 	placement geo.Placement
-	// lag is the time after the answer to a write for which others may not see it yet.
+	// lag is the time after the answer to a write during which others may not see the write.
 	lag      time.Duration
 	rng      *rand.Rand
-	first    uint64 // number of rows that earlier games have used
+	first    uint64 // number of rows used by earlier games
 	plays    []*play
 	calls    map[txn.ID]call
 	regions  []*region
@@ -167,30 +170,31 @@ type game struct {
 	answered int
 }
 
-// play is one of its plays.
+// play is one play of a case.
 type play struct {
 	n       int
 	x, y, g uint64 // numbers of two rows and a group
 	within  time.Duration
-	ids     []txn.ID // of the transactions that are sent
+	ids     []txn.ID // IDs of the transactions that were sent
 	done    []bool
-	// conflict says which transactions the database aborted for a conflict.
+	// conflict marks the transactions that the database aborted because of a conflict.
 	conflict []bool
 	history  history.History
 	txns     []history.Txn // by transaction
 }
 
-// call is a transaction of a play.
+// call identifies a transaction of a play.
 type call struct {
 	p   *play
 	txn int
 	g   *game
 }
 
-// client numbers the clients of all plays within their regions.
+// client returns a number for the client that is unique among the clients of all plays.
 func (c call) client() int { return c.p.n*len(c.g.c.txns) + c.g.c.txns[c.txn].client }
 
-// deal makes play n. The homes of rows and the clients' regions change from play to play: all pairs of regions occur.
+// deal creates play n. The homes of rows and the regions of clients change from play to play, so that all pairs of
+// regions occur.
 func (g *game) deal(n int) *play {
 	regions, partitions := g.placement.Regions, g.placement.Partitions
 	number := func(offset int) uint64 {
@@ -199,6 +203,8 @@ func (g *game) deal(n int) *play {
 	}
 	longest := 2 * g.topology.LongestRTT()
 	within := time.Millisecond
+	// Short and long times are both likely: some anomalies need transactions within a millisecond, others within a round
+	// trip.
 	for within < longest && g.rng.IntN(6) > 0 {
 		within *= 2
 	}
@@ -220,13 +226,13 @@ func (g *game) deal(n int) *play {
 	return p
 }
 
-// sender is the region whose client sends a transaction.
+// sender returns the region whose client sends a transaction.
 func (g *game) sender(p *play, txn int) geo.Region {
 	n := len(g.topology.Regions)
 	return geo.Region((g.c.txns[txn].client + p.n/n) % n)
 }
 
-// ready reports whether a transaction can be sent: the transactions that it waits for are answered.
+// ready reports whether all transactions are answered for which a transaction must wait.
 func (g *game) ready(p *play, txn int) bool {
 	for before := range txn {
 		if !p.done[before] && g.waits(txn, before) {
@@ -236,13 +242,13 @@ func (g *game) ready(p *play, txn int) bool {
 	return true
 }
 
-// waits reports whether a transaction waits for the answer of another transaction.
+// waits reports whether a transaction must wait for the answer of another transaction.
 func (g *game) waits(txn, before int) bool {
 	t := &g.c.txns[txn]
 	return before < txn && (t.client == g.c.txns[before].client || slices.Contains(t.after, before))
 }
 
-// region is the clients of a region.
+// region holds the clients of a region.
 type region struct {
 	*game
 	n   geo.Region
@@ -260,13 +266,13 @@ func (r *region) Start() {
 	}
 }
 
-// later sends a transaction a while after d.
+// later sends a transaction at a random time after d.
 func (r *region) later(p *play, txn int, d time.Duration) {
 	d += time.Microsecond + time.Duration(r.rng.Int64N(int64(p.within)))
 	r.env.After(d, protocol.Timer{Arg: uint64(p.n*len(r.c.txns) + txn)})
 }
 
-// Fire implements protocol.Client: it sends.
+// Fire implements protocol.Client. It sends the transaction of the timer.
 func (r *region) Fire(t protocol.Timer) {
 	n := len(r.c.txns)
 	p, i := r.plays[int(t.Arg)/n], int(t.Arg)%n
@@ -284,6 +290,7 @@ func (r *region) Complete(o txn.Outcome) {
 	c.p.done[c.txn] = true
 	c.p.conflict[c.txn] = o.Status != txn.Committed && o.Cause == txn.CauseConflict
 	r.answered++
+	// Sending depends on answers, so a transaction that waits is only scheduled now.
 	for i := range r.c.txns {
 		if r.waits(i, c.txn) && r.ready(c.p, i) {
 			r.regions[r.sender(c.p, i)].later(c.p, i, 0)
@@ -291,7 +298,7 @@ func (r *region) Complete(o txn.Outcome) {
 	}
 }
 
-// record stores a client's knowledge of a transaction.
+// record adds a transaction to its play, as observed by the client.
 func (g *game) record(region int, t *history.Txn) {
 	c := g.calls[t.ID]
 	g.add(c.p, c.txn, region, t)
@@ -299,7 +306,7 @@ func (g *game) record(region int, t *history.Txn) {
 
 // add adds a transaction to a play.
 func (g *game) add(p *play, n, region int, t *history.Txn) {
-	for _, name := range g.topology.Regions { // regions are numbered as in the topology
+	for _, name := range g.topology.Regions { // number the regions as in the topology
 		p.history.Region(name)
 	}
 	p.history.Add(region, t)
@@ -307,7 +314,7 @@ func (g *game) add(p *play, n, region int, t *history.Txn) {
 	p.txns[n].Ops = slices.Clone(t.Ops)
 }
 
-// find judges the plays.
+// find judges all plays and returns the finding.
 func (g *game) find(promised isolation.Level) *Finding {
 	f := &Finding{Case: g.c.Name, Class: g.c.Class, Forbidden: isolation.Implies(promised, g.c.Level), Plays: len(g.plays)}
 	for _, p := range g.plays {
@@ -342,8 +349,8 @@ func (g *game) find(promised isolation.Level) *Finding {
 	return f
 }
 
-// reversed reports whether a reader, from the first on, has seen the second transaction's write of y, but x from before
-// the first transaction. The first transaction was answered before the second was sent.
+// reversed reports whether a transaction with index first or higher has seen transaction 1's write of y, but a version
+// of x from before transaction 0. Transaction 0 was answered before transaction 1 was sent.
 func (p *play) reversed(first int) bool {
 	return p.txns[0].Status == txn.Committed && slices.ContainsFunc(p.txns[first:], func(t history.Txn) bool {
 		old, young := false, false
@@ -355,11 +362,11 @@ func (p *play) reversed(first int) bool {
 	})
 }
 
-// overlapped reports whether the transactions of the case overlapped in one of its dangers. In each meeting, the two
-// transactions were in flight at the same time from their clients' view, or the second was sent up to lag after the
-// first was answered. If the anomaly is caused by copies that lag, the write must be committed. A transaction that
-// failed for another reason than a conflict, or whose outcome is unknown, overlapped no transaction. At least one of
-// the overlapping transactions must be committed: a database that refuses every transaction prevents nothing.
+// overlapped reports whether the transactions overlapped in one of the dangers of the case. In each conflict of the
+// danger, both transactions must have been in flight at the same time from the clients' view. It also counts if the
+// second was sent at most lag after the first was answered. If lagging copies cause the anomaly, the write must have
+// committed. A transaction that failed for a reason other than a conflict, or whose outcome is unknown, does not
+// overlap. At least one transaction must have committed: a database that refuses everything prevents nothing.
 func (p *play) overlapped(c *Case, lag time.Duration) bool {
 	replicated := c.replicated()
 	return slices.ContainsFunc(c.dangers, func(d danger) bool {
@@ -376,8 +383,8 @@ func (p *play) overlapped(c *Case, lag time.Duration) bool {
 	})
 }
 
-// took reports whether the database processed a transaction: it committed the transaction, or aborted it for a conflict
-// or as intended by the case.
+// took reports whether the database processed a transaction: it committed it, aborted it because of a conflict, or
+// aborted it as intended by the case.
 func (p *play) took(c *Case, n int) bool {
 	return p.txns[n].Status == txn.Committed || p.conflict[n] || p.txns[n].Status == txn.Aborted && c.txns[n].fails()
 }

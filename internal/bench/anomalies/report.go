@@ -16,41 +16,41 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Report is the result of all cases on some databases.
+// Report is the result of all cases on several databases.
 type Report struct {
 	// Seed is the seed of the simulation.
 	Seed uint64 `json:"seed"`
-	// Databases in the order in which they were played.
+	// Databases are in the order in which they were played.
 	Databases []Result `json:"databases"`
 }
 
 // Result is the result of all cases on one database.
 type Result struct {
-	// Database is the name of its manifest, or its engine's.
+	// Database is the name of the database's manifest, or of its engine.
 	Database string `json:"database"`
 	Engine   string `json:"engine"`
 	// Parameters are the parameters that differ from the engine's defaults.
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// Level is the database's guaranteed level.
+	// Level is the level that the database promises.
 	Level string `json:"level"`
-	// Simulated is true of engines, which run in the simulator, and false of databases that run already.
+	// Simulated is true for engines, which run in the simulator, and false for databases that already run.
 	Simulated bool `json:"simulated"`
 	// Plays is the number of plays of each case.
 	Plays   int     `json:"plays"`
 	Network Network `json:"network"`
-	// Target describes a running database, as reported by the database.
+	// Target describes a running database, according to its own reports.
 	Target *result.Target `json:"target,omitempty"`
-	// Refused is the reason why the database cannot have this level; there are no cases then.
+	// Refused is the reason why the database cannot have this level. There are no cases then.
 	Refused string    `json:"refused,omitempty"`
 	Cases   []Finding `json:"cases"`
 }
 
-// Network is the network of the plays.
+// Network describes the network of the plays.
 type Network struct {
 	Regions              []string `json:"regions"`
 	PartitionsPerRegion  int      `json:"partitionsPerRegion,omitempty"`
 	ReplicasPerPartition int      `json:"replicasPerPartition,omitempty"`
-	// LinksMs are the declared round trips between each two regions, in milliseconds; none where links are real.
+	// LinksMs holds the declared round trip between each two regions in milliseconds; empty if links are real.
 	LinksMs map[string]float64 `json:"linksMs,omitempty"`
 }
 
@@ -81,8 +81,8 @@ func PlayAll(ctx context.Context, name string, d *Database, plays int, seed uint
 	return r, nil
 }
 
-// Levels returns the database, and a variant of it for each other level that its engine guarantees with a different
-// word as a parameter. The variants are in the order of the engine's parameters. It omits variants that may lose
+// Levels returns the database and, for each other level that its engine promises with a different value of a parameter,
+// a variant of the database. Variants are in the order of the engine's parameters. It omits variants that may lose
 // answered transactions by design, and variants that do not fit the topology.
 func Levels(d *Database) []*Database {
 	all, levels := []*Database{d}, []isolation.Level{d.Promises()}
@@ -94,6 +94,7 @@ func Levels(d *Database) []*Database {
 			if len(errs) > 0 || d.Engine.Loses != nil && d.Engine.Loses(params) || d.Engine.Accepts(d.Topology, params) != nil {
 				continue
 			}
+			// One variant per level is enough: all of them would have to pass the same cases.
 			if level := d.Engine.Promises(params); !slices.Contains(levels, level) {
 				all, levels = append(all, &Database{d.Engine, params, d.Topology}), append(levels, level)
 			}
@@ -102,8 +103,8 @@ func Levels(d *Database) []*Database {
 	return all
 }
 
-// Default is a database of the engine with default parameters over regions: two partitions in each and a replica of
-// each, or as many as the engine takes.
+// Default returns a database of the engine with default parameters over the given regions. It has two partitions per
+// region with one replica each, or another shape if the engine requires it.
 func Default(e *protocol.Engine, t *geo.Topology) (*Database, error) {
 	params, errs := e.Resolve(nil)
 	if len(errs) > 0 {
@@ -120,7 +121,7 @@ func Default(e *protocol.Engine, t *geo.Topology) (*Database, error) {
 	return nil, fmt.Errorf("engine %s: %w", e.Name, err)
 }
 
-// Err says which databases broke their promise; nil for none.
+// Err returns an error that lists the databases that violated their promised level; nil if there are none.
 func (r *Report) Err() error {
 	var broken []string
 	for _, d := range r.Databases {
@@ -137,7 +138,7 @@ func (r *Report) Err() error {
 	return fmt.Errorf("isolation is broken: %s", strings.Join(broken, "\n"))
 }
 
-// title is the database's name with its distinguishing properties.
+// title returns the name of the database with its non-default parameters.
 func (r *Result) title() string {
 	words := []string{r.Database}
 	for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
@@ -146,7 +147,7 @@ func (r *Result) title() string {
 	return strings.Join(words, " ")
 }
 
-// Formats are the formats of Print.
+// Formats are the formats that Print supports.
 var Formats = []string{"table", "markdown", "json"}
 
 // Print prints the report in one of Formats.
@@ -190,7 +191,7 @@ func (r *Report) Print(w io.Writer, format string) error {
 	return nil
 }
 
-// markdown prints one table with a row for each database.
+// markdown prints a table with a row per database.
 func (r *Report) markdown(w io.Writer) error {
 	var classes strings.Builder
 	for _, c := range cases {

@@ -1,5 +1,5 @@
-// Package audit inspects the rows of a quiescent database. It sums the rows of each shard on each node. From the sums
-// it judges whether the workload's invariants hold in every copy and whether the copies are equal.
+// Package audit inspects the rows of a quiescent database. It computes sums over the rows of each shard on each node.
+// From these sums it decides whether the workload's invariants hold in every copy, and whether the copies are equal.
 package audit
 
 import (
@@ -18,10 +18,10 @@ import (
 // All returns all rows of a store.
 func All(s store.Store) workload.Rows { return &rows{s: s} }
 
-// Traced returns all rows of a store that carry versions: see history.Trace.
+// Traced returns all rows of a store whose values carry versions: see history.Trace.
 func Traced(s store.Store) workload.Rows { return &rows{s: s, traced: true} }
 
-// rows are the rows of a shard in a node's store.
+// rows is a view of the rows of one shard, or of all rows, in a node's store.
 type rows struct {
 	s      store.Store
 	layout *geo.Layout // nil for all rows
@@ -55,6 +55,7 @@ func (r *rows) Each(f func(txn.Key, []byte)) {
 // Scan implements workload.Rows.
 func (r *rows) Scan(g txn.Range, f func(txn.Key, []byte) bool) {
 	left := g.Limit
+	// Deleted rows of a traced store must not count towards the limit.
 	g.Limit = 0
 	r.s.Scan(g, func(k txn.Key, rec store.Record) bool {
 		v, there := r.plain(k, rec.Value)
@@ -66,7 +67,7 @@ func (r *rows) Scan(g txn.Range, f func(txn.Key, []byte) bool) {
 	})
 }
 
-// Of sums up what node n holds. traced says that rows carry versions.
+// Of returns the sums over the rows of each shard on node n. traced is set if values carry versions.
 func Of(n geo.NodeID, l *geo.Layout, s store.Store, w workload.Workload, traced bool) []store.ShardSums {
 	shards := Digests(n, l, s, traced)
 	for i := range shards {
@@ -77,7 +78,7 @@ func Of(n geo.NodeID, l *geo.Layout, s store.Store, w workload.Workload, traced 
 	return shards
 }
 
-// Digests is Of without a workload's sums.
+// Digests is Of without the sums of the workload.
 func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []store.ShardSums {
 	held := l.ShardsOf(n)
 	at := map[int]int{store.Everywhere: 0}
@@ -93,11 +94,12 @@ func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []store.Sh
 		}
 		i, ok := at[shard]
 		if !ok {
-			i = len(shards) // rows that do not belong here: no other copy will agree
+			i = len(shards) // rows that do not belong here: no copy will match them
 			at[shard] = i
 			shards = append(shards, store.ShardSums{Shard: shard})
 		}
 		sum := &shards[i]
+		// A sum of row digests does not depend on the order in which a store yields its rows.
 		sum.Digest += store.DigestRow(k, rec.Value)
 		if traced {
 			if _, there := history.Plain(k, rec.Value); !there {
@@ -109,15 +111,15 @@ func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []store.Sh
 	return shards
 }
 
-// Audits are the audits of a database.
+// Audits holds the audits of all nodes of a database.
 type Audits struct {
-	// Nodes holds what each node holds, by geo.NodeID.
+	// Nodes holds the sums of each node, by geo.NodeID.
 	Nodes [][]store.ShardSums
-	// Out gives for each node the reason why it is omitted, empty if it is not; nil if none is.
+	// Out holds, for each node, the reason why it is omitted; empty if it is not. nil means that no node is omitted.
 	Out []string
 }
 
-// Complete fails if the audits lack a shard that the layout puts on a node, unless that node is omitted.
+// Complete returns an error if a shard is missing on a node on which the layout places it. Omitted nodes are ignored.
 func (a *Audits) Complete(l *geo.Layout) error {
 	for shard := range l.Shards() {
 		for _, n := range l.Group(shard).Members {
@@ -139,7 +141,7 @@ func (a *Audits) out(n geo.NodeID) string {
 	return a.Out[n]
 }
 
-// of returns node n's part of a shard, or nil.
+// of returns node n's sums of a shard, or nil.
 func (a *Audits) of(n geo.NodeID, shard int) *store.ShardSums {
 	for i := range a.Nodes[n] {
 		if s := &a.Nodes[n][i]; s.Shard == shard {
@@ -149,9 +151,9 @@ func (a *Audits) of(n geo.NodeID, shard int) *store.ShardSums {
 	return nil
 }
 
-// Unaudited returns why a check that spec.verify asks for has no rows to check, or an empty string. Invariants need a
-// copy without an omitted node, and convergence needs a node. A node that a fault has killed proves nothing about
-// the answers of the database.
+// Unaudited returns why a check that spec.verify requests has no rows to check, or an empty string. Invariants need a
+// copy without omitted nodes, and convergence needs at least one node. A node that a fault killed proves nothing about
+// the database's answers.
 func (a *Audits) Unaudited(l *geo.Layout, verify []v1alpha1.Verification) string {
 	copies, _, missing := a.copies(l)
 	switch {
@@ -175,8 +177,8 @@ func (a *Audits) any() bool {
 	return false
 }
 
-// Verify runs the checks of spec.verify on the data: its invariants, and that it has converged. For a replicated
-// database, a request for the invariants includes both. A check without rows is omitted: see Unaudited.
+// Verify runs the checks of spec.verify on the rows: invariants and convergence. For a replicated database, invariants
+// include convergence. A check without rows is omitted: see Unaudited.
 func Verify(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger, verify []v1alpha1.Verification) (checks []workload.Check) {
 	wanted := slices.Contains(verify, v1alpha1.VerifyInvariants)
 	if wanted {
@@ -188,8 +190,8 @@ func Verify(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger
 	return checks
 }
 
-// invariants checks the workload's invariants on the sums over the shards of each copy and the clients' knowledge. It
-// adds a failed check if a node lacks rows that are everywhere.
+// invariants checks the workload's invariants on the sums of each copy and the ledger of the clients. It adds a failed
+// check if a node lacks rows that every node must store.
 func invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger) []workload.Check {
 	copies, all, missing := a.copies(l)
 	var checks []workload.Check
@@ -207,7 +209,7 @@ func invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Le
 	return checks
 }
 
-// place is the location of a node: members of different shards in one place form a copy of the data.
+// place is a location of nodes: members of different shards in the same place form a copy of the data.
 type place struct {
 	region  geo.Region
 	replica int
@@ -217,7 +219,7 @@ func placeOf(l *geo.Layout, n geo.NodeID) place {
 	return place{l.Topology.RegionOf(n), l.Topology.ReplicaOf(n)}
 }
 
-// nodes are the nodes of the place, one for each shard; nil unless it has all shards.
+// nodes returns the nodes of the place, one per shard; nil if it does not have all shards.
 func (p place) nodes(l *geo.Layout) (nodes []geo.NodeID) {
 	for shard := range l.Shards() {
 		members := l.Group(shard).Members
@@ -238,9 +240,8 @@ func (p place) name(l *geo.Layout) string {
 	return name
 }
 
-// copies returns the sums of the complete copies, the number of all copies, and a description of the missing parts of
-// the others. The nodes in one place form a copy. If no place has all shards, because the shards lie in separate
-// places, a copy is any member of each shard.
+// copies returns the sums of the complete copies, the number of all copies, and the reason why a copy is incomplete.
+// The nodes in a place form a copy. If no place has all shards, copies are formed from any members of the shards.
 func (a *Audits) copies(l *geo.Layout) (complete []workload.Copy, all int, missing string) {
 	for region := range l.Topology.Regions {
 		for replica := range l.Topology.Replicas {
@@ -270,6 +271,7 @@ func (a *Audits) copies(l *geo.Layout) (complete []workload.Copy, all int, missi
 			}
 			living[shard] = append(living[shard], m)
 		}
+		// A copy needs a member of every shard, so the shard with the fewest members limits the number of copies.
 		n = min(n, len(living[shard]))
 	}
 	for c := range n {
@@ -282,7 +284,7 @@ func (a *Audits) copies(l *geo.Layout) (complete []workload.Copy, all int, missi
 	return complete, all, missing
 }
 
-// lost describes an omitted node among the given nodes, with the reason; empty if none is omitted.
+// lost describes the first omitted node among the given nodes, with the reason; empty if none is omitted.
 func (a *Audits) lost(l *geo.Layout, nodes ...geo.NodeID) string {
 	for _, n := range nodes {
 		if out := a.out(n); out != "" {
@@ -292,7 +294,7 @@ func (a *Audits) lost(l *geo.Layout, nodes ...geo.NodeID) string {
 	return ""
 }
 
-// sum adds the sums of the nodes of a copy, one for each shard.
+// sum returns the sums over all nodes of a copy, one per shard.
 func (a *Audits) sum(name string, nodes []geo.NodeID) workload.Copy {
 	c := workload.Copy{Name: name, Sums: map[string]int64{}}
 	for shard, n := range nodes {
@@ -305,8 +307,8 @@ func (a *Audits) sum(name string, nodes []geo.NodeID) workload.Copy {
 	return c
 }
 
-// everywhere names the nodes whose number of rows that are everywhere differs from the loaded number; empty for none.
-// These rows are never written, and no sums include them.
+// everywhere describes the nodes whose number of rows that every node stores differs from the number that was loaded;
+// empty if there are none. These rows are never written, and the other sums exclude them.
 func (a *Audits) everywhere(l *geo.Layout, w workload.Workload) string {
 	loaded := int64(0)
 	w.Everywhere(func(txn.Key, []byte) { loaded++ })
@@ -324,7 +326,7 @@ func (a *Audits) everywhere(l *geo.Layout, w workload.Workload) string {
 	return strings.Join(wrong, "; ")
 }
 
-// Converged checks that all copies of a shard hold the same rows.
+// Converged checks that all copies of each shard have the same rows.
 func Converged(l *geo.Layout, a Audits) workload.Check {
 	var copies []history.Copy
 	everywhere := slices.ContainsFunc(a.Nodes, func(shards []store.ShardSums) bool {
@@ -340,7 +342,7 @@ func Converged(l *geo.Layout, a Audits) workload.Check {
 				continue
 			}
 			name := l.Topology.NodeName(n)
-			if s.Shard != store.Everywhere && len(shards) > 2 { // in addition to the rows that are everywhere
+			if s.Shard != store.Everywhere && len(shards) > 2 { // the first shard holds the rows that every node stores
 				name += " for " + l.ShardName(s.Shard)
 			}
 			copies = append(copies, history.Copy{Name: name, Partition: s.Shard, Digest: s.Digest, Rows: s.Rows, Sums: s.Sums})

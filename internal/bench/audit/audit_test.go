@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// agreeing is a workload whose only invariant is that copies agree, with two rows that are everywhere.
+// agreeing is a workload whose only invariant is that copies are equal. It has two rows that every node stores.
 type agreeing struct{ workload.Workload }
 
 func (agreeing) Verify(copies []workload.Copy, _ workload.Ledger) []workload.Check {
@@ -24,7 +24,7 @@ func (agreeing) Everywhere(put func(txn.Key, []byte)) {
 	put(txn.EverywhereKey(2, nil), nil)
 }
 
-// replicated has two replicas of each partition.
+// replicated returns the topology with two replicas of each partition.
 func replicated(t geo.Topology) geo.Topology {
 	t.Replicas = 2
 	return t
@@ -33,7 +33,7 @@ func replicated(t geo.Topology) geo.Topology {
 func TestInvariantsFindWhatIsWrong(t *testing.T) {
 	two := geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1}
 	three := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1}
-	// Of four regions, each shard has members in three.
+	// There are four regions, and each shard has members in three of them.
 	spread := geo.Topology{Regions: []string{"a", "b", "c", "d"}, Partitions: 1, Replicas: 1}
 	for r := range spread.Regions {
 		counts := []int{1, 1, 1, 1}
@@ -57,7 +57,7 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 		layout   func(*geo.Topology) geo.Layout
 		spoil    func(*Audits)
 		failed   string
-		says     string // in the first check
+		says     string // text in the first check
 	}{
 		"nothing":                          {two, (*geo.Topology).Full, func(*Audits) {}, "", "2 copies have equal sums"},
 		"a copy's rows":                    {two, (*geo.Topology).Full, func(a *Audits) { a.Nodes[1][1].Digest = 8 }, "convergence", ""},
@@ -115,7 +115,8 @@ func TestInvariantsFindWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Each requested check runs once. With several copies, invariants are meaningless unless the copies are equal.
+// TestVerifyChecksWhatIsAsked checks that each requested check runs once. With several copies, invariants are
+// meaningless unless the copies are equal.
 func TestVerifyChecksWhatIsAsked(t *testing.T) {
 	const invariants, convergence = v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence
 	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1}
@@ -136,7 +137,8 @@ func TestVerifyChecksWhatIsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			audits := Audits{}
 			for range topology.Nodes() {
-				audits.Nodes = append(audits.Nodes, []store.ShardSums{{Shard: store.Everywhere, Rows: 2}}) // as agreeing has them
+				// the rows of agreeing that every node stores
+				audits.Nodes = append(audits.Nodes, []store.ShardSums{{Shard: store.Everywhere, Rows: 2}})
 			}
 			var names []string
 			for _, c := range Verify(&tc.layout, agreeing{}, audits, nil, tc.verify) {
@@ -149,8 +151,8 @@ func TestVerifyChecksWhatIsAsked(t *testing.T) {
 	}
 }
 
-// An audit that lacks a shard that the layout puts on a node is not complete, whether the node is missing or only the
-// shard. The exception is an omitted node.
+// TestComplete checks that an audit is incomplete if a shard is missing on a node on which the layout places it. The
+// whole node may be missing, or only the shard. Omitted nodes are ignored.
 func TestComplete(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 2}
 	l := topology.Full()
@@ -185,12 +187,12 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// Rows on a node where the layout does not put them are reported as a shard that no other copy has in this form.
+// TestRowsWhereTheyDoNotBelong checks that misplaced rows are reported as a shard that differs from all other copies.
 func TestRowsWhereTheyDoNotBelong(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a"}, Partitions: 2, Replicas: 1}
 	l := topology.Full()
 	rows := store.NewHash()
-	for n := range uint64(2) { // one of each partition
+	for n := range uint64(2) { // one row of each partition
 		rows.Put(txn.IntKey(1, n), []byte{1}, 1)
 	}
 	for n := range geo.NodeID(2) {
@@ -203,7 +205,7 @@ func TestRowsWhereTheyDoNotBelong(t *testing.T) {
 	}
 }
 
-// Without any audited node, no check fails: Unaudited returns why nothing was audited.
+// TestNothingIsLeftToAudit checks that no check fails without any audited node; Unaudited then returns the reason.
 func TestNothingIsLeftToAudit(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1}
 	layout := topology.Full()

@@ -77,7 +77,7 @@ func TestWorkerCounts(t *testing.T) {
 	}
 }
 
-// TestReasonsAreBounded: a database that makes up a reason for each transaction must not fill Prometheus.
+// TestReasonsAreBounded checks that a database that invents a reason for each transaction does not fill Prometheus.
 func TestReasonsAreBounded(t *testing.T) {
 	w := NewWorker(WorkerLabels{}, []string{"t"})
 	for i := range 10 * maxReasons {
@@ -88,8 +88,8 @@ func TestReasonsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHistogramIsNativeAndClassic checks both kinds of buckets: dashboards use the classic buckets if Prometheus does
-// not scrape native buckets.
+// TestHistogramIsNativeAndClassic checks both kinds of buckets. Dashboards use the classic buckets if Prometheus does
+// not scrape native ones.
 func TestHistogramIsNativeAndClassic(t *testing.T) {
 	w := NewWorker(WorkerLabels{}, []string{"t"})
 	w.Ended(0, 0, &txn.Outcome{Status: txn.Committed}, 107*time.Millisecond, time.Hour)

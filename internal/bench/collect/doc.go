@@ -1,3 +1,3 @@
 // Package collect fills the metrics of package metrics. Worker counts the transactions of a load generator. The Put
-// functions show a run's stage, faults, limits and prices.
+// functions report a run's stage, faults, limits and prices.
 package collect

@@ -15,16 +15,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// A latency histogram counts each observation with three additions: the general histogram of client_golang takes longer
-// than some databases need to commit. The native buckets have schema 3, eight to a doubling: bucket i ends at 2^(i/8)
-// s.
+// A latency histogram counts an observation with three atomic additions, because the general histogram of client_golang
+// takes longer than some databases need for a commit. Native buckets have schema 3, with eight per doubling: bucket i
+// ends at 2^(i/8) s.
 const (
 	schema = 3
-	// lowest and highest are the numbers of the first and last native bucket that are kept: 1 µs and 1024 s.
+	// lowest and highest are the numbers of the first and last native bucket: 1 µs and 1024 s.
 	lowest, highest = -159, 80
 )
 
-// bounds within a doubling, as fractions from 1/2 to 1.
+// bounds holds the upper bounds of the buckets within a doubling, as fractions from 1/2 to 1.
 var bounds = func() (b [1 << schema]float64) {
 	for i := range b {
 		b[i] = math.Exp2(float64(i)/(1<<schema) - 1)
@@ -32,7 +32,7 @@ var bounds = func() (b [1 << schema]float64) {
 	return b
 }()
 
-// nativeBucket is the number of the bucket that holds v, which is in seconds.
+// nativeBucket returns the number of the bucket for v, in seconds.
 func nativeBucket(v float64) int {
 	if v <= 0 {
 		return lowest
@@ -45,11 +45,11 @@ func nativeBucket(v float64) int {
 	return min(max(i+(exponent-1)<<schema, lowest), highest)
 }
 
-// histogram of latencies. Any goroutine may observe.
+// histogram is a histogram of latencies that any goroutine may update.
 type histogram struct {
 	native    [highest - lowest + 1]atomic.Int64
-	classic   []atomic.Int64 // by Latency.Buckets, and an overflow bucket
-	sum       atomic.Int64   // nanoseconds
+	classic   []atomic.Int64 // by Latency.Buckets, with an overflow bucket at the end
+	sum       atomic.Int64   // in nanoseconds
 	exemplars []atomic.Pointer[dto.Exemplar]
 	created   time.Time
 }
@@ -79,7 +79,7 @@ func (h *histogram) exemplify(bucket int, latency time.Duration, id string) {
 	})
 }
 
-// count is the number of observations.
+// count returns the number of observations.
 func (h *histogram) count() (n int64) {
 	for i := range h.classic {
 		n += h.classic[i].Load()
@@ -87,7 +87,7 @@ func (h *histogram) count() (n int64) {
 	return n
 }
 
-// metric is the histogram as Prometheus takes it: native and classic buckets, which agree with the count.
+// metric returns the histogram for Prometheus, with native and classic buckets that match its count.
 func (h *histogram) metric(desc *prometheus.Desc, labels ...string) (prometheus.Metric, error) {
 	buckets, n := map[int]int64{}, int64(0)
 	for i := range h.native {
@@ -113,7 +113,7 @@ func (l *latencies) Write(out *dto.Metric) error {
 	}
 	below := int64(0)
 	for i, bound := range metrics.Latency.Buckets {
-		// The buckets are read one after another while other goroutines count: none may exceed the count.
+		// Other goroutines update the buckets while they are read one by one, so the sum could exceed the count.
 		below = min(below+l.h.classic[i].Load(), l.n)
 		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{
 			UpperBound: proto.Float64(bound), CumulativeCount: proto.Uint64(uint64(below)), Exemplar: l.h.exemplars[i].Load(),

@@ -10,14 +10,14 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// Object names a run in metrics.
+// Object identifies a run in metrics.
 type Object struct{ Namespace, Run, Database string }
 
 func (o Object) labels(more ...string) []string {
 	return append([]string{o.Namespace, o.Run, o.Database}, more...)
 }
 
-// PutStage hands out the stage of a run; deadline may be zero.
+// PutStage reports the stage of a run and its deadline, unless that is zero.
 func PutStage(put metrics.Put, o Object, stage v1alpha1.Stage, deadline time.Time) {
 	put(metrics.RunStage, 1, o.labels(string(stage))...)
 	if !deadline.IsZero() {
@@ -25,12 +25,12 @@ func PutStage(put metrics.Put, o Object, stage v1alpha1.Stage, deadline time.Tim
 	}
 }
 
-// PutFault hands out whether a fault of a run's timeline may have an effect.
+// PutFault reports whether a fault of a run may currently have an effect.
 func PutFault(put metrics.Put, o Object, f *v1alpha1.Fault, active bool) {
 	put(metrics.FaultActive, flag(active), o.labels(f.Name, strings.Join(f.Kinds(), " "))...)
 }
 
-// PutObjectives hands out the limits of a run's objectives. Where two bound the same figure, the first counts.
+// PutObjectives reports the limits of a run's objectives. If two objectives bound the same figure, the first applies.
 func PutObjectives(put metrics.Put, o Object, objectives []v1alpha1.Objective) {
 	type series struct {
 		metric                     v1alpha1.Metric
@@ -47,7 +47,7 @@ func PutObjectives(put metrics.Put, o Object, objectives []v1alpha1.Objective) {
 		if isLatency {
 			d, err := time.ParseDuration(b.StrVal)
 			if err != nil {
-				return // Preflight refuses it
+				return // Preflight refuses such a bound
 			}
 			v = d.Seconds()
 		} else {
@@ -78,7 +78,7 @@ func PutObjectives(put metrics.Put, o Object, objectives []v1alpha1.Objective) {
 	}
 }
 
-// PutPrices reports the price table of a run's cost model; nil is the default table.
+// PutPrices reports the price table of a run's cost model; nil means the default table.
 func PutPrices(put metrics.Put, o Object, regions []string, p *result.Prices) {
 	if p == nil {
 		p = result.DefaultPrices()
@@ -93,7 +93,7 @@ func PutPrices(put metrics.Put, o Object, regions []string, p *result.Prices) {
 	}
 }
 
-// percentiles are the percentiles that objectives can bound.
+// percentiles maps the latency metrics of objectives to their labels.
 var percentiles = map[v1alpha1.Metric]string{
 	v1alpha1.MetricLatencyP50: "p50", v1alpha1.MetricLatencyP90: "p90", v1alpha1.MetricLatencyP95: "p95", v1alpha1.MetricLatencyP99: "p99",
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// WorkerLabels name a worker.
+// WorkerLabels identify a worker.
 type WorkerLabels struct {
 	Run, Database, Region string
-	// Index of the worker in its region.
+	// Index is the number of the worker in its region.
 	Index int
 }
 
-// Worker counts the outcomes of one worker's transactions. It is a load.Observer, for any number of concurrent shards.
+// Worker counts the outcomes of a worker's transactions. It implements load.Observer, and is safe for any number of
+// concurrent shards.
 type Worker struct {
 	timedOut                   *prometheus.CounterVec
 	types                      []string
@@ -29,18 +30,18 @@ type Worker struct {
 	attemptsDesc               *prometheus.Desc
 	progress                   *metrics.Collector
 	cells                      []atomic.Pointer[cell] // by type and class
-	mu                         sync.Mutex             // for making cells and reasons
+	mu                         sync.Mutex             // protects the creation of cells and reasons
 	reasons                    map[string]bool
 	otherwise                  map[outcome]prometheus.Counter
 	source                     atomic.Pointer[func() load.Progress]
 }
 
-// cell holds the metrics of one type and class, looked up once.
+// cell caches the metrics of a type and class.
 type cell struct {
 	timedOut prometheus.Counter
 	latency  *histogram
 	failed   [txn.Unknown + 1][txn.NumCauses]atomic.Int64 // attempts by status and cause
-	exemplar atomic.Int64                                 // time of the last exemplar, in nanoseconds of the process's clock
+	exemplar atomic.Int64                                 // time of the last exemplar, in nanoseconds on the process's clock
 }
 
 type outcome struct {
@@ -50,14 +51,15 @@ type outcome struct {
 }
 
 const (
-	// exemplarEvery is the minimum time between two exemplars of one type and class: Prometheus keeps a few per scrape.
+	// exemplarEvery is the minimum time between two exemplars of a type and class, because Prometheus keeps only a few
+	// per scrape.
 	exemplarEvery = 100 * time.Millisecond
-	// maxReasons bounds the number of separate reasons; further reasons are counted as otherReason.
+	// maxReasons is the maximum number of separate reasons; others count as otherReason.
 	maxReasons  = 32
 	otherReason = "other"
 )
 
-// NewWorker makes the metrics of a worker that sends these types of transactions.
+// NewWorker returns the metrics of a worker that sends these types of transactions.
 func NewWorker(l WorkerLabels, types []string) *Worker {
 	fixed := []string{l.Run, l.Database, l.Region, strconv.Itoa(l.Index)}
 	w := &Worker{
@@ -82,7 +84,7 @@ func NewWorker(l WorkerLabels, types []string) *Worker {
 	return w
 }
 
-// Watch sets the source of the progress that the metrics report.
+// Watch sets the source of the progress metrics.
 func (w *Worker) Watch(progress func() load.Progress) { w.source.Store(&progress) }
 
 // Describe implements prometheus.Collector.
@@ -136,6 +138,7 @@ func (w *Worker) Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now 
 	i, c := w.cell(typ, class)
 	if o.Status == txn.Committed {
 		bucket := c.latency.observe(latency)
+		// Only the goroutine that wins the exchange stores an exemplar; the others save the cost.
 		if last := c.exemplar.Load(); now-time.Duration(last) >= exemplarEvery && c.exemplar.CompareAndSwap(last, int64(now)) {
 			c.latency.exemplify(bucket, latency, o.ID.String())
 		}
@@ -155,7 +158,7 @@ func (w *Worker) Retried(typ uint8, class txn.Class, o *txn.Outcome) {
 	c.failed[o.Status][o.Cause].Add(1)
 }
 
-// cell finds the metrics of a type and class.
+// cell returns the metrics of a type and class, and creates them on first use.
 func (w *Worker) cell(typ uint8, class txn.Class) (i int, c *cell) {
 	i = int(typ)*int(txn.NumClasses) + int(class)
 	if c = w.cells[i].Load(); c == nil {
@@ -164,10 +167,11 @@ func (w *Worker) cell(typ uint8, class txn.Class) (i int, c *cell) {
 	return i, c
 }
 
-// newCell makes the metrics of a type and class; all that can be counted of it shows from then on, with 0.
+// newCell creates the metrics of a type and class. From then on, all of its counters are exported, with 0 at first.
 func (w *Worker) newCell(i int) *cell {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// Another goroutine may have created the cell before this one got the lock.
 	if c := w.cells[i].Load(); c != nil {
 		return c
 	}
@@ -175,17 +179,19 @@ func (w *Worker) newCell(i int) *cell {
 	c := &cell{
 		timedOut: w.timedOut.WithLabelValues(typ, class), latency: newHistogram(),
 	}
+	// The first transaction gets an exemplar immediately.
 	c.exemplar.Store(-int64(exemplarEvery))
 	w.cells[i].Store(c)
 	return c
 }
 
-// names are the type and the class of a cell.
+// names returns the type and class of a cell.
 func (w *Worker) names(i int) (typ, class string) {
 	return w.types[i/int(txn.NumClasses)], txn.Class(i % int(txn.NumClasses)).String()
 }
 
-// other finds the counter of an outcome that has a reason. Such outcomes are rarer than commits, and a lock is enough.
+// other returns the counter of an outcome with a reason. Such outcomes are rare compared with commits, so a lock is
+// fast enough.
 func (w *Worker) other(i int, o *txn.Outcome) prometheus.Counter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +214,7 @@ func (w *Worker) other(i int, o *txn.Outcome) prometheus.Counter {
 	return c
 }
 
-// NewDriver makes the metrics of the process that generates load; driver is REGION/NUMBER, or process.
+// NewDriver returns the metrics of a process that generates load. driver is REGION/NUMBER, or process.
 func NewDriver(run, database, driver string, cpu func() time.Duration, allowanceMilliCPU int64) prometheus.Collector {
 	return metrics.NewCollector([]*metrics.Definition{metrics.DriverCPU, metrics.DriverAllowance}, func(put metrics.Put) {
 		put(metrics.DriverCPU, cpu().Seconds())

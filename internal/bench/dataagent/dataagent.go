@@ -1,6 +1,6 @@
-// Package dataagent performs on a cluster, for a database of another vendor, the tasks that Geobench's own nodes
-// perform themselves. It loads the data of a run, reports whether the database is quiescent, and audits the rows. It
-// answers the operator over the administration protocol (package admin), as if it were a single node with all rows.
+// Package dataagent performs, for a database of another vendor on a cluster, the tasks that Geobench's nodes perform
+// themselves. It loads the data of a run, reports whether the database is quiescent, and audits the rows. It serves the
+// operator over the administration protocol (package admin), as if it were a single node with all rows.
 package dataagent
 
 import (
@@ -24,32 +24,32 @@ type Database interface {
 }
 
 // Agent implements admin.Node. It opens its database when the first data set is loaded. The caller that requests the
-// load therefore receives an error in the manifest.
+// load thus receives an error in the manifest.
 type Agent struct {
 	// Topology is the topology of the database.
 	Topology *geo.Topology
-	// Open opens the database. An error in the manifest is a *target.FieldError, which is reported as such. After any
-	// other error it is retried.
+	// Open opens the database. If the manifest is wrong, it returns a *target.FieldError, which the agent reports as
+	// such. After any other error, the next load retries it.
 	Open func(context.Context) (Database, error)
-	// Process distinguishes this agent from others.
+	// Process distinguishes this agent from other agents.
 	Process string
 
-	mu      sync.Mutex // held for one query to the database at a time
+	mu      sync.Mutex // held during each operation on the database
 	db      Database
 	dataset string
 	loaded  *admin.LoadResponse
 
 	known       sync.Mutex
-	lastDataset string // dataset, for callers that do not wait
+	lastDataset string // copy of dataset for callers that must not wait
 }
 
-// activityWithin bounds how long a status waits for the database: the operator does not wait much longer.
+// activityWithin is the maximum time that Status waits for the database; the operator does not wait much longer.
 const activityWithin = 2 * time.Second
 
-// Status implements admin.Node. While the database does not report its activity, the error says so.
+// Status implements admin.Node. It returns an error while the database does not report its activity.
 func (s *Agent) Status(ctx context.Context) (*admin.Status, error) {
 	out := &admin.Status{Node: "steward", Process: s.Process, Ready: true}
-	if !s.mu.TryLock() { // it loads, or audits
+	if !s.mu.TryLock() { // a load or an audit is in progress
 		s.known.Lock()
 		defer s.known.Unlock()
 		out.Dataset = s.lastDataset
@@ -74,6 +74,7 @@ func (s *Agent) Status(ctx context.Context) (*admin.Status, error) {
 func (s *Agent) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// The operator repeats requests whose response it has not received.
 	if s.loaded != nil && s.dataset == req.Dataset {
 		return s.loaded, nil
 	}
@@ -94,6 +95,7 @@ func (s *Agent) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	}
 	var rows int64
 	data := target.Dataset{Name: req.Dataset, Workload: w, Spec: req.Workload, Seed: req.Seed, Traced: req.Traced, Progress: func(n int64) { rows = n }}
+	// A failed load leaves the database in an unknown state, so an audit must not use it.
 	s.loaded = nil
 	if err := s.db.Load(ctx, data); err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func (d *database) Status(context.Context) ([]admin.Status, error) { return nil,
 func (d *database) Describe() result.Target                        { return result.Target{Server: "Example 1.0"} }
 func (d *database) Close() error                                   { d.closed = true; return nil }
 
-// An agent loads once, reports activity and audits the existing rows.
+// TestSteward checks that an agent loads once, reports activity and audits the existing rows.
 func TestSteward(t *testing.T) {
 	db := &database{}
 	s := &Agent{Topology: &topology, Process: "one", Open: func(context.Context) (Database, error) { return db, nil }}
@@ -95,7 +95,8 @@ func TestSteward(t *testing.T) {
 	}
 }
 
-// An error in the manifest is refused as such; a database that is not available yet is retried.
+// TestStewardRefuses checks that an error in the manifest is reported as such, and that opening is retried while the
+// database is not available.
 func TestStewardRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		open    error

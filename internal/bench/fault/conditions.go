@@ -8,36 +8,37 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Node describes the disturbance of one node. The zero value is an undisturbed node.
+// Node is the disturbance of a node. The zero value is an undisturbed node.
 type Node struct {
-	// Down nodes do not run.
+	// Down is set if the node does not run.
 	Down bool
-	// SlowPercent is the additional CPU time of all its work: 100 is twice the time.
+	// SlowPercent is the additional CPU time of all of the node's work, in percent: 100 doubles it.
 	SlowPercent int64
 	// Hold is the time for which the node's messages wait for its disk, in HoldPercent of its steps.
 	Hold        time.Duration
 	HoldPercent int64
-	// ClockOffset is the additional offset by which its clock is ahead; a negative offset means that it lags.
+	// ClockOffset is the offset by which the fault sets the node's clock ahead; a negative offset means that the clock
+	// lags.
 	ClockOffset time.Duration
 }
 
-// Conditions are what all active faults together do.
+// Conditions holds the combined effects of all active faults.
 type Conditions struct {
-	// Links are the required links, by region and region: the declared links with the active faults merged in.
+	// Links holds the required links, by region and region: the declared links combined with the active faults.
 	Links [][]geo.Link
-	// Correlation is the correlation, in percent, between the fates of consecutive packets on each link. It is 0 if links
-	// lose TCP segments of messages, rather than single packets: see Timeline.Packets.
+	// Correlation is the correlation, in percent, between the losses of consecutive packets on each link. It is 0 if
+	// links lose TCP segments of messages rather than single packets: see Timeline.Packets.
 	Correlation [][]int32
-	// Nodes by geo.NodeID.
+	// Nodes is indexed by geo.NodeID.
 	Nodes []Node
 
 	cuts []cut
 }
 
-// cut is a set of broken connections, from each node of one side to each node of the other side.
+// cut is a set of broken connections, from each node in from to each node in to.
 type cut struct {
 	from, to []geo.NodeID
-	by       string // the fault, or empty for a link that is severed
+	by       string // name of the fault; empty for a link with total loss
 }
 
 // Cut reports whether the connection from one node to another must be broken.
@@ -50,7 +51,7 @@ func (c *Conditions) Cut(from, to geo.NodeID) bool {
 	return false
 }
 
-// Cuts is true when any connection shall be broken.
+// Cuts reports whether any connection must be broken.
 func (c *Conditions) Cuts() bool { return len(c.cuts) > 0 }
 
 func has(sorted []geo.NodeID, n geo.NodeID) bool {
@@ -58,25 +59,26 @@ func has(sorted []geo.NodeID, n geo.NodeID) bool {
 	return ok
 }
 
-// The simulated costs of stress. These are models, named as such in docs/faults.md: memory and disks are not simulated,
-// so that stress on them slows the CPU's work.
+// Simulated costs of stress. As docs/faults.md states, these are models: memory and disks are not simulated, so stress
+// on them slows down the CPU.
 const (
-	// memoryStressPercent: a stressor that constantly touches memory competes for one core like a computing thread.
+	// memoryStressPercent is 100 because a stressor that constantly touches memory competes for a core like a computing
+	// thread.
 	memoryStressPercent = 100
-	// diskPercentPer100MB: copying 100 MB per second through the page cache takes 5% of a core.
+	// diskPercentPer100MB is 5 because copying 100 MB per second through the page cache takes about 5% of a core.
 	diskPercentPer100MB = 5
-	// diskFullSpeed is the rate of 0, as fast as the disk goes, in MB/s.
+	// diskFullSpeed is the rate in MB/s for a configured rate of 0, which means as fast as the disk allows.
 	diskFullSpeed = 500
 )
 
-// Separation is two sets of nodes between which connections shall be broken, from From to To, by a fault; By is empty
-// for a link that is severed.
+// Separation describes two sets of nodes between which a fault must break the connections, from From to To. By is the
+// name of the fault, and empty for a link with total loss.
 type Separation struct {
 	Targets
 	By string
 }
 
-// Separated are the sets of nodes between which connections shall be broken.
+// Separated returns the sets of nodes between which connections must be broken.
 func (c *Conditions) Separated() []Separation {
 	var out []Separation
 	for _, x := range c.cuts {
@@ -85,7 +87,7 @@ func (c *Conditions) Separated() []Separation {
 	return out
 }
 
-// Conditions returns the effects of the active faults, with their targets.
+// Conditions returns the combined effects of the active faults on their targets.
 func (p *Plan) Conditions(active []*Life) *Conditions { return p.conditions(active, false) }
 
 func (p *Plan) conditions(active []*Life, packets bool) *Conditions {
@@ -137,10 +139,9 @@ func nodesOf(t *geo.Topology, r geo.Region) []geo.NodeID {
 	return out
 }
 
-// change merges a fault into a link. Delays add up, independent deviations add up as variances, a packet must survive
-// every loss, and the smallest bandwidth counts. It returns false if nothing gets through any more. Such a link is cut:
-// packets sent into a total loss would wait for a retransmission for minutes after it. packets means that single
-// packets are lost.
+// change adds the effect of a fault to a link. Delays add up, jitters add up as variances, a packet must survive every
+// loss, and the smallest bandwidth counts. change returns false for a total loss. Such a link is cut instead: packets
+// sent into it would wait for a retransmission for minutes after the fault. packets is set if single packets are lost.
 func (f *Fault) change(l *geo.Link, packets bool) bool {
 	switch s := f.Spec; {
 	case s.NetworkDelay != nil:
@@ -163,8 +164,8 @@ func (f *Fault) change(l *geo.Link, packets bool) bool {
 	return true
 }
 
-// burst is the share of loss events among packets when losses come in bursts: with a correlation c the mean burst has
-// 1 / (1 - c) packets, and TCP recovers from a burst as from one loss.
+// burst returns the share of loss events among packets for correlated losses. With a correlation c, the mean burst has
+// 1 / (1 - c) packets, and TCP recovers from a burst as from a single loss.
 func burst(lossPPM int64, correlationPercent int32) int64 {
 	if lossPPM >= 1e6 || correlationPercent <= 0 {
 		return lossPPM
@@ -178,7 +179,7 @@ func (f *Fault) disturb(n *Node) {
 	case f.Kills():
 		n.Down = true
 	case s.CPUStress != nil:
-		// The node has one core, which the scheduler shares evenly among the node and the competing threads.
+		// The node has one core, which the scheduler shares evenly with the competing threads.
 		n.SlowPercent += int64(s.CPUStress.Workers) * int64(s.CPUStress.LoadPercent)
 	case s.MemoryStress != nil:
 		n.SlowPercent += memoryStressPercent

@@ -7,28 +7,27 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Database is a database of one of Geobench's own engines, for the decisions about faults that stop processes.
+// Database is a database with one of Geobench's engines, for decisions about faults that stop processes.
 type Database struct {
 	Engine   *protocol.Engine
 	Params   protocol.Params
 	Topology *geo.Topology
-	// Journals says that nodes have spec.durability: Journal.
+	// Journals is set if nodes have spec.durability: Journal.
 	Journals bool
 }
 
-// Replaces reports whether new incarnations replace a fault's targets, which have lost their state, wherever they are.
+// Replaces reports whether new incarnations without state replace all targets of the fault, wherever they are.
 func (d *Database) Replaces(f *Fault) bool {
 	return f.Followed() && !f.ForGood() && !d.Journals && d.Engine.ReplacesAll(d.Topology, d.Params)
 }
 
-// Restarts reports whether the targets of a fault that stops processes continue, in the same place, from their
-// journals.
+// Restarts reports whether the targets of a fault that stops processes continue from their journals, in the same place.
 func (d *Database) Restarts(f *Fault) bool {
 	return d.Journals && (f.Kind == NodeShutdown || f.Kind == ContainerKill)
 }
 
-// CanLose notes and returns the reason why the database cannot accept empty processes in place of all targets of a
-// fault together; nil if it can.
+// CanLose returns the reason why the database cannot lose all targets of the fault together and accept empty processes
+// in their place; nil if it can. It also stores the reason in l.Problem.
 func (d *Database) CanLose(l *Life) error {
 	if !l.Replaced {
 		return nil
@@ -40,12 +39,13 @@ func (d *Database) CanLose(l *Life) error {
 	return err
 }
 
-// LogSimulated is true for faults whose targets, in a simulation, start again from their logs. A killed pod has lost
-// its memory, and engines keep their data nowhere else. A node that is shut down, or whose disk fails, has a disk. With
-// journals a killed container has a disk, too.
+// LogSimulated reports whether the targets of a fault restart from their logs in a simulation. A killed pod loses its
+// memory, and engines store data nowhere else. A node that is shut down, or whose disk fails, has a disk; with
+// journals, so has a killed container.
 func (d *Database) LogSimulated(f *Fault) bool {
 	return f.Kind == NodeShutdown || f.Kind == IOError || d.Restarts(f)
 }
 
-// LogsSimulated reports whether the nodes of a simulation need logs for a plan's faults: all nodes have logs, or none.
+// LogsSimulated reports whether the nodes of a simulation need logs for the faults of a plan. Either all nodes have
+// logs, or none.
 func (d *Database) LogsSimulated(p *Plan) bool { return slices.ContainsFunc(p.Faults, d.LogSimulated) }

@@ -11,13 +11,14 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Disturbance is the disturbance that a node must apply to itself for its part of the conditions. lost are the
+// Disturbance returns the disturbance that node n must apply to itself as its part of the conditions. lost are the
 // permanently lost nodes.
 func (c *Conditions) Disturbance(n geo.NodeID, t *geo.Topology, lost []geo.NodeID) *admin.Disturbance {
 	d := &admin.Disturbance{SlowPercent: c.Nodes[n].SlowPercent, ClockOffset: c.Nodes[n].ClockOffset}
 	from := t.RegionOf(n)
 	for to := range t.Regions {
 		link, back := c.Links[from][to], c.Links[to][from]
+		// The disturbance names both directions of a link, so a change of either must be included.
 		if link != t.Links[from][to] || back != t.Links[to][from] {
 			d.Links = append(d.Links, admin.DisturbedLink{To: t.Regions[to], Link: link, Back: back})
 		}
@@ -35,7 +36,7 @@ func (c *Conditions) Disturbance(n geo.NodeID, t *geo.Topology, lost []geo.NodeI
 	return d
 }
 
-// Lost are the nodes that lasting faults have permanently removed, or are about to remove.
+// Lost returns the nodes that lasting faults have permanently removed or are about to remove.
 func (t *Timeline) Lost() []geo.NodeID {
 	var out []geo.NodeID
 	for _, l := range t.Lives {
@@ -46,13 +47,13 @@ func (t *Timeline) Lost() []geo.NodeID {
 	return unique(out)
 }
 
-// Departure is a node that a lasting fault removes permanently, and the planned time.
+// Departure is a node that a lasting fault removes permanently, with the planned time.
 type Departure struct {
 	Node geo.NodeID
 	At   time.Duration
 }
 
-// Departures are the planned and the past departures, in the order of their times.
+// Departures returns all planned and past departures, ordered by time.
 func (t *Timeline) Departures() (out []Departure) {
 	for _, l := range t.Lives {
 		if !l.Lasting || !l.Fault.Kills() || !l.Planned() {
@@ -66,8 +67,8 @@ func (t *Timeline) Departures() (out []Departure) {
 	return out
 }
 
-// Departed are the nodes that are gone by now, or were planned to be: the remaining nodes do not know that the operator
-// is late.
+// Departed returns the nodes that are gone by now, or should be according to the plan: the remaining nodes act on the
+// plan even if the operator is late.
 func (t *Timeline) Departed(now time.Duration) []geo.NodeID {
 	out := t.Lost()
 	for _, d := range t.Departures() {
@@ -78,7 +79,7 @@ func (t *Timeline) Departed(now time.Duration) []geo.NodeID {
 	return unique(out)
 }
 
-// What describes the effect of a disturbance on a node.
+// What describes the effect of a disturbance on node self.
 func What(d *admin.Disturbance, t *geo.Topology, self geo.NodeID) string {
 	var parts []string
 	for _, l := range d.Links {

@@ -10,17 +10,17 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// FastLink is a time in which a node found a link faster than declared.
+// FastLink is a time in which a node measured a link faster than declared.
 type FastLink struct {
-	// Node is the node that measured, and Far the region or the node that was too near.
+	// Node is the node that measured. Far is the region or node with the short round trips.
 	Node, Far string
 	Interval
 	Median, Declared time.Duration
 }
 
-// FastLinks are the times within windows in which a node found links too fast, without a change by a fault of the
-// timeline. zero is the time at which the node's monotonic clock showed 0, counted from the start of measuring. within
-// is the error of zero.
+// FastLinks returns the times within windows at which node n measured links that were too fast without a fault of the
+// timeline that changes them. zero is the time at which the node's monotonic clock showed 0, counted from the start of
+// measuring, with an error of at most within.
 func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Duration, windows []Interval) (out []FastLink) {
 	topology := t.Plan.Topology
 	from := topology.RegionOf(n)
@@ -46,9 +46,9 @@ func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Dur
 	return out
 }
 
-// changed returns the times at which faults change the links between two regions: while they start, last and end, and
-// within their tolerances of these times. Chaos Mesh recreates all links of a pod for that, and the pod has none for a
-// moment.
+// changed returns the times at which faults change the links between two regions: from their start to their end,
+// extended by their tolerances. Chaos Mesh affects all links: for any change it recreates all links of a pod, which has
+// none for a moment.
 func (t *Timeline) changed(a, b geo.Region, within time.Duration) (out []Interval) {
 	for _, l := range t.Lives {
 		between := l.Fault.Between()

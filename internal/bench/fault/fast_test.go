@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A link that is too fast is reported, but not while a fault changes it, within the fault's tolerance.
+// TestFastLinks checks that a link that is too fast is reported, unless a fault changes it at that time, within the
+// fault's tolerance.
 func TestFastLinks(t *testing.T) {
 	const (
 		slowLink  = "{name: slow, at: 10s, duration: 5s, networkDelay: {between: {from: [us], to: [eu]}, delay: 10ms, jitter: 20ms}}"

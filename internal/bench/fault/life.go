@@ -11,20 +11,20 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// State is the state of a fault in its life cycle:
+// State is a state in the life cycle of a fault:
 //
 //	Waiting ──ahead──▶ Setup ──▶ Armed ──at──▶ Inject ──▶ WaitPropagated ──▶ Active ──at + duration──▶ Recover ──▶ WaitRecovered ──▶ Cleanup ──▶ Done
 //	                     │         │             │             │                │                        ▲                            ▲
 //	                     │         │             └─────────────┴──── too late, aborted ──────────────────┘                            │
 //	                     └─────────┴───────────── nobody to hit, too soon after a loss, aborted ──────────────────────────────────────┘
 //
-// Setup is entered ahead of the fault's time, if a driver needs that (Timeline.Ahead): injectors that act by themselves
-// then receive the time.
+// If the driver needs it, Setup is entered ahead of the fault's planned time (Timeline.Ahead). Injectors that act by
+// themselves then receive the time in advance.
 //
-// A state names the current step. Steps are repeated until they succeed, also by another process that finds the life in
-// the state in which the last process left it. Each step must therefore be idempotent. From Inject on the fault may
-// have an effect, even if Inject has failed: the way out leads through Recover. A fault that is instantaneous and is
-// not removed, such as a kill without recovery, goes from WaitPropagated to Cleanup.
+// A state names the current step. A step is repeated until it succeeds, possibly by another process that continues from
+// the stored state. Each step must therefore be idempotent. From Inject on, the fault may have an effect even if Inject
+// failed, so it can only end via Recover. A fault that is instantaneous and never removed, such as a kill without
+// recovery, goes from WaitPropagated to Cleanup.
 type State string
 
 // The states.
@@ -41,7 +41,7 @@ const (
 	Done           State = "Done"
 )
 
-// following lists the legal transitions.
+// following lists the allowed transitions.
 var following = map[State][]State{
 	Waiting:        {Setup, Done},
 	Setup:          {Armed, Cleanup},
@@ -54,36 +54,37 @@ var following = map[State][]State{
 	Cleanup:        {Done},
 }
 
-// Life is the life of one fault. Times count from the start of measuring; nil is not yet.
+// Life is the life of one fault. Times count from the start of measuring; nil means not yet.
 type Life struct {
 	Fault   *Fault
 	State   State
-	Since   time.Duration // when the state was entered
+	Since   time.Duration // time at which the state was entered
 	Targets Targets
 
-	// Injecting is the start of injection: the fault may have an effect from then on. Injected is the time at which it was
-	// injected everywhere. They are the times of the steps, unless the driver knows and sets the true times.
+	// Injecting is the start of injection, after which the fault may have an effect. Injected is the time at which it was
+	// in effect everywhere. They are the times of the steps, unless the driver sets more precise times.
 	Injecting, Injected *time.Duration
-	// Recovering is the start of its removal, and Recovered the time at which it was completely removed; set as above.
+	// Recovering is the start of the removal, and Recovered the time at which the fault was completely removed. They are
+	// set in the same way.
 	Recovering, Recovered *time.Duration
-	// Lasting faults are not removed: the data of killed processes is lost.
+	// Lasting is set if the fault is not removed: the data of killed processes is lost.
 	Lasting bool
-	// Replaced means that the stopped processes return without any state, as new incarnations. Such a fault is injected
-	// only once previously lost processes are replaced. A database therefore loses no more at a time than one fault
-	// removes.
+	// Replaced is set if the stopped processes return without state, as new incarnations. Such a fault is injected only
+	// once the processes that were lost before are replaced. A database therefore never loses more at a time than one
+	// fault removes.
 	Replaced bool
-	// Injector is the driver's name of the component that injects the fault, if it has several, and Marks are notes of the
-	// driver. Setup makes both.
+	// Injector is the driver's name for the component that injects the fault, if there are several. Marks are notes of
+	// the driver. Setup sets both.
 	Injector string
 	Marks    []string
-	// Problem is the reason why the fault did not go as planned; empty if it did.
+	// Problem explains why the fault did not go as planned; empty if it did.
 	Problem string
 }
 
-// waits is true in the states in which nothing is done but to wait for a time.
+// waits reports whether the current state only waits for a time.
 func (l *Life) waits() bool { return l.State == Waiting || l.State == Armed || l.State == Active }
 
-// Touches is true while the fault may have an effect.
+// Touches reports whether the fault may have an effect.
 func (l *Life) Touches() bool {
 	switch l.State {
 	case Inject, WaitPropagated, Active, Recover, WaitRecovered:
@@ -94,12 +95,12 @@ func (l *Life) Touches() bool {
 	return false
 }
 
-// Wanted is true while the fault is to have its effect.
+// Wanted reports whether the fault should have its effect.
 func (l *Life) Wanted() bool {
 	return l.Lasting || l.State == Inject || l.State == WaitPropagated || l.State == Active
 }
 
-// To moves the life on. An illegal transition is an error.
+// To changes the state to next. It returns an error if the transition is not allowed.
 func (l *Life) To(next State, now time.Duration) error {
 	if !slices.Contains(following[l.State], next) {
 		return fmt.Errorf("fault %s: from %s to %s: after %s comes one of %v", l.Fault.Name, l.State, next, l.State, following[l.State])
@@ -107,6 +108,7 @@ func (l *Life) To(next State, now time.Duration) error {
 	l.State, l.Since = next, now
 	switch next {
 	case Inject:
+		// An injector may be called early and waits, so the effect does not start before the planned time.
 		at := max(now, l.Fault.At)
 		l.Injecting = &at
 	case Active:
@@ -124,20 +126,20 @@ func (l *Life) To(next State, now time.Duration) error {
 	return nil
 }
 
-// known sets a time that the driver has not.
+// known sets a time to now unless the driver has set it.
 func known(at **time.Duration, now time.Duration) {
 	if *at == nil {
 		*at = &now
 	}
 }
 
-// The tolerances of faults that name none: Chaos Mesh takes its time.
+// Default tolerances; Chaos Mesh is slower.
 const (
 	tolerance      = 250 * time.Millisecond
 	toleranceChaos = 2 * time.Second
 )
 
-// Tolerance is by how much the true times of the fault may be off its plan.
+// Tolerance returns the maximum allowed difference between the actual and the planned times of the fault.
 func (l *Life) Tolerance() time.Duration {
 	switch {
 	case l.Fault.Spec.Tolerance != nil:
@@ -148,21 +150,22 @@ func (l *Life) Tolerance() time.Duration {
 	return tolerance
 }
 
-// Injector is a driver's hand. Every method may be called again after it has succeeded. c is what all active faults
-// together shall do once the step is done, l's own part included or gone.
+// Injector performs the steps of faults for a driver. Every method may be called again after it has succeeded. c holds
+// the effects of all active faults after the step, including or excluding the effects of l.
 type Injector interface {
-	// Roles as in Plan.Resolve.
+	// Roles returns the roles of nodes for Plan.Resolve.
 	Roles(ctx context.Context) (Roles, error)
-	// Setup prepares the fault, whose targets are known. It has no effect that a client could observe before the fault's
-	// time. It sets l.Lasting if the driver cannot restore the lost resources.
+	// Setup prepares the fault, whose targets are known. It must not have any effect that clients could observe before
+	// the fault's time. It sets l.Lasting if the driver cannot restore the lost resources.
 	Setup(ctx context.Context, l *Life) error
-	// Inject starts the fault's effect. Propagated reports whether the effect is everywhere, as far as can be measured.
+	// Inject starts the effect of the fault. Propagated reports whether the effect is in place everywhere, as far as this
+	// can be measured.
 	Inject(ctx context.Context, l *Life, c *Conditions) error
 	Propagated(ctx context.Context, l *Life, c *Conditions) (bool, error)
 	// Recover removes the effect. Recovered reports whether it is completely removed.
 	Recover(ctx context.Context, l *Life, c *Conditions) error
 	Recovered(ctx context.Context, l *Life, c *Conditions) (bool, error)
-	// Cleanup removes what Setup has made.
+	// Cleanup removes everything that Setup created.
 	Cleanup(ctx context.Context, l *Life) error
 }
 
@@ -170,19 +173,19 @@ type Injector interface {
 type Timeline struct {
 	Plan  *Plan
 	Lives []*Life
-	// Start is the start of measuring, for drivers with real instants.
+	// Start is the start of measuring, for drivers in real time.
 	Start time.Time
-	// Begin is the start of the run, counted from the start of measuring: logs may go further back, into other runs. It is
-	// -Forever if logs contain nothing of other runs.
+	// Begin is the start of the run, counted from the start of measuring. Logs may contain earlier entries of other runs.
+	// It is -Forever if they do not.
 	Begin time.Duration
-	// Poll is the retry interval of an unfinished step, and Patience the time after which the fault is given up.
+	// Poll is the retry interval of an unfinished step. Patience is the time after which a fault is given up.
 	Poll, Patience time.Duration
 	// Ahead returns how long before its planned time a fault is set up. Early returns how long before that time Inject is
 	// called; Inject then waits. A nil function means 0.
 	Ahead, Early func(l *Life) time.Duration
 }
 
-// NewTimeline returns a plan that nothing has happened of yet.
+// NewTimeline returns the timeline of a plan of which nothing has happened yet.
 func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 	t := &Timeline{Plan: p, Begin: -Forever, Poll: poll, Patience: patience}
 	for _, f := range p.Faults {
@@ -191,10 +194,10 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 	return t
 }
 
-// Step takes all steps that are due at now, and returns the time of the next step, Forever once the timeline is over.
-// If once is set, it stops at each change of state of each fault. The caller can then write the state before any action
-// of the new state. State changes that are due take precedence: an action for one fault moves the system to the
-// conditions of all faults.
+// Step performs all steps that are due at now. It returns the time of the next step, or Forever once the timeline is
+// over. If once is set, it stops after each change of state of each fault. The caller can then store the new state
+// before any action of that state. Due changes of state precede actions, because the action for one fault establishes
+// the conditions of all faults.
 func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {
 	next = Forever
 	if once {
@@ -232,8 +235,7 @@ func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, onc
 	return next, nil
 }
 
-// Abort starts the removal of all faults. Faults that have not started never start; the others are removed. Step does
-// the work.
+// Abort starts the removal of all faults. Faults that have not started are dropped. Step performs the removal.
 func (t *Timeline) Abort(now time.Duration) error {
 	for _, l := range t.Lives {
 		var next State
@@ -243,6 +245,7 @@ func (t *Timeline) Abort(now time.Duration) error {
 		case Setup, Armed:
 			next = Cleanup
 		case Inject, WaitPropagated, Active:
+			// A lasting fault has nothing to recover.
 			if next = Recover; l.Lasting && l.State == WaitPropagated {
 				next = Cleanup
 			}
@@ -256,27 +259,28 @@ func (t *Timeline) Abort(now time.Duration) error {
 	return nil
 }
 
-// Over is true when every fault is done.
+// Over reports whether every fault is done.
 func (t *Timeline) Over() bool {
 	return !slices.ContainsFunc(t.Lives, func(l *Life) bool { return l.State != Done })
 }
 
-// replacing reports whether new incarnations are about to take the places of nodes that faults have taken.
+// replacing reports whether new incarnations have yet to replace nodes that faults removed.
 func (t *Timeline) replacing() bool {
 	return slices.ContainsFunc(t.Lives, func(l *Life) bool { return l.Replaced && l.Touches() })
 }
 
-// Conditions returns the combined effects that the faults must have now.
+// Conditions returns the combined effects that the faults should have now.
 func (t *Timeline) Conditions() *Conditions {
 	return t.Plan.Conditions(t.active(func(*Life) bool { return true }))
 }
 
-// Packets returns the effects that the faults selected by is must have now, on links that lose single packets.
+// Packets returns the combined effects that the faults selected by is should have now, on links that lose single
+// packets.
 func (t *Timeline) Packets(is func(*Life) bool) *Conditions {
 	return t.Plan.conditions(t.active(is), true)
 }
 
-// Alone is Packets on undeclared links: only the effects that the faults add.
+// Alone is Packets for links without declared properties: it returns only the effects that the faults add.
 func (t *Timeline) Alone(is func(*Life) bool) *Conditions {
 	p, bare := *t.Plan, *t.Plan.Topology
 	bare.Links = nil
@@ -297,14 +301,15 @@ func (t *Timeline) active(is func(*Life) bool) []*Life {
 	return active
 }
 
-// step takes the step of the current state of a fault. It returns the time of the next attempt if the state does not
-// change.
+// step performs the step of the fault's current state. It returns the time of the next attempt, which applies if the
+// state has not changed.
 func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Injector) (time.Duration, error) {
 	again := now + t.Poll
 	patience := t.patience(l)
 	late := now-max(l.Since, l.Fault.At) >= patience
 	switch l.State {
 	case Recover, WaitRecovered, Cleanup:
+		// The removal starts long after the planned start, so only the time in the state counts.
 		late = now-l.Since >= patience
 	}
 	before := func(ahead func(*Life) time.Duration) time.Duration {
@@ -347,6 +352,7 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 		if at := before(t.Early); now < at {
 			return at, nil
 		}
+		// With two losses at a time, the database might lose a quorum that the manifest does not mean to remove.
 		if l.Replaced && t.replacing() {
 			return giveUp(Cleanup, errors.New("nodes that were lost before are not replaced yet"))
 		}
@@ -364,6 +370,7 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 			}
 			return giveUp(Recover, err)
 		}
+		// There is no active phase that would end: the effect is permanent.
 		if l.Lasting {
 			return again, l.To(Cleanup, now)
 		}
@@ -374,7 +381,7 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 		}
 		return again, l.To(Recover, now)
 	case Recover:
-		// The removal of a fault is never given up: the caller of the timeline has a deadline.
+		// The removal is never given up; the caller of the timeline has a deadline.
 		if err := in.Recover(ctx, l, t.Conditions()); err != nil {
 			l.note(late, err)
 			return again, nil
@@ -397,11 +404,11 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 	return Forever, nil
 }
 
-// MendingPatience is the time that new incarnations may take to obtain their data from other nodes, since there may be
-// much of it.
+// MendingPatience is the time that new incarnations may take to obtain their data, which may be large, from other
+// nodes.
 const MendingPatience = 10 * time.Minute
 
-// patience is the time that the current step of a fault may take.
+// patience returns the time that the current step of a fault may take.
 func (t *Timeline) patience(l *Life) time.Duration {
 	if l.Replaced && (l.State == Armed || l.State == WaitRecovered) {
 		return MendingPatience
@@ -409,7 +416,7 @@ func (t *Timeline) patience(l *Life) time.Duration {
 	return t.Patience
 }
 
-// note keeps what went wrong with a step that took too long.
+// note records a step that takes too long, with its last error.
 func (l *Life) note(late bool, err error) {
 	if late && l.Problem == "" {
 		l.Problem = fmt.Sprintf("%s takes long", l.State)

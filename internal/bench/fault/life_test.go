@@ -15,13 +15,13 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// topology is two regions, eu and us, 100 ms apart, with two partitions of two replicas: nodes 0 to 7.
+// topology returns two regions, eu and us, 100 ms apart, with two partitions of two replicas each: nodes 0 to 7.
 func topology() *geo.Topology {
 	near, far := geo.Link{Delay: 200 * time.Microsecond}, geo.Link{Delay: 50 * time.Millisecond, LossPPM: 100_000, BandwidthMbps: 100}
 	return &geo.Topology{Regions: []string{"eu", "us"}, Partitions: 2, Replicas: 2, Links: [][]geo.Link{{near, far}, {far, near}}}
 }
 
-// timeline reads faults as a manifest has them.
+// timeline parses faults in the form of a manifest.
 func timeline(t *testing.T, text string, seed uint64) *Plan {
 	t.Helper()
 	var faults []v1alpha1.Fault
@@ -31,14 +31,14 @@ func timeline(t *testing.T, text string, seed uint64) *Plan {
 	return NewPlan(faults, topology(), seed)
 }
 
-// script is an injector that records its calls. It fails, or reports unfinished steps, a number of times.
+// script is an injector that records its calls, and that fails or reports unfinished steps for a given number of times.
 type script struct {
 	calls  []string
 	errs   map[string]int // by method
 	unset  map[string]int
 	roles  func(geo.NodeID) []string
 	lasts  bool
-	empty  bool // the process that follows a kill has no state
+	empty  bool // whether the process that follows a kill has no state
 	active *Conditions
 }
 
@@ -89,7 +89,7 @@ func (s *script) Recovered(_ context.Context, l *Life, _ *Conditions) (bool, err
 
 func (s *script) Cleanup(_ context.Context, l *Life) error { return s.note("cleanup", l) }
 
-// play steps a timeline until it is over, or until, and returns the calls.
+// play steps a timeline until it is over, but at most until the given time, and returns the calls.
 func play(t *testing.T, tl *Timeline, s *script, until time.Duration) string {
 	t.Helper()
 	if s.errs == nil {
@@ -158,9 +158,9 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// Kills whose targets lose their state are applied one after another, whatever their planned times. Each waits until
-// the previously lost processes are replaced, and removes no node meanwhile. A kill that waits too long is given up
-// without effect.
+// TestLossesComeOneByOne checks that kills with loss of state are applied one after another, whatever their planned
+// times. Each waits until the processes that were lost before are replaced, and removes no node in the meantime. A kill
+// that waits too long is given up without effect.
 func TestLossesComeOneByOne(t *testing.T) {
 	const kills = "[{name: a, at: 5s, containerKill: {target: {regions: [eu]}}}, {name: b, at: 6s, containerKill: {target: {regions: [us]}}}, {name: c, at: 6s, containerKill: {target: {regions: [eu]}}}]"
 	one := func(n string) string {
@@ -178,7 +178,7 @@ func TestLossesComeOneByOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tl := NewTimeline(timeline(t, kills, 1), time.Second, 3*time.Second)
 			s := &script{empty: true, unset: map[string]int{"recovered": tc.slow}}
-			calls := slices.Compact(strings.Split(play(t, tl, s, time.Hour), ", ")) // how often it is asked is not the point
+			calls := slices.Compact(strings.Split(play(t, tl, s, time.Hour), ", ")) // the number of polls does not matter
 			if got := strings.Join(calls, ", "); got != tc.calls {
 				t.Errorf("calls\n%s, want\n%s", got, tc.calls)
 			}
@@ -191,7 +191,8 @@ func TestLossesComeOneByOne(t *testing.T) {
 	}
 }
 
-// The new state of a fault is written before another fault takes a step: that step applies the conditions of both.
+// TestTurnsAreWrittenFirst checks that the new state of a fault is stored before another fault takes a step, because
+// that step applies the conditions of both.
 func TestTurnsAreWrittenFirst(t *testing.T) {
 	tl := NewTimeline(timeline(t, "[{name: a, at: 1s, duration: 1s, cpuStress: {target: {}}}, {name: b, at: 1s, duration: 1s, clockSkew: {target: {}, offset: 1s}}]", 1), time.Second, time.Minute)
 	tl.Lives[0].State, tl.Lives[1].State = Inject, Armed
@@ -226,8 +227,8 @@ func TestIllegalTransitions(t *testing.T) {
 	}
 }
 
-// A timeline that is aborted in any state removes all faults that it has started, also if another process continues it,
-// and starts none.
+// TestAbortInAnyState checks that aborting a timeline in any state removes all faults that have started, even if
+// another process continues it, and starts no others.
 func TestAbortInAnyState(t *testing.T) {
 	seen := map[State]bool{}
 	for steps := range 13 {
@@ -267,7 +268,7 @@ func TestAbortInAnyState(t *testing.T) {
 	}
 }
 
-// Faults that overlap on a link add up, and come off in any order.
+// TestMerging checks that faults that overlap on a link add up and can be removed in any order.
 func TestMerging(t *testing.T) {
 	tl := NewTimeline(timeline(t, `
 - {name: slow, at: 1s, duration: 10s, networkDelay: {between: {from: [eu], to: [us], oneWay: true}, delay: 30ms, jitter: 3ms}}
@@ -375,7 +376,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// Count and percent choose the same nodes for the same seed and name, and all nodes in the long run.
+// TestChance checks that count and percent choose the same nodes for the same seed and name, and every node over many
+// seeds.
 func TestChance(t *testing.T) {
 	for _, tc := range []struct {
 		text string

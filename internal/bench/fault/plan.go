@@ -1,14 +1,14 @@
-// Package fault is the fault timeline of a run: the start of each fault, its targets, its effects, and its end. It has
-// three parts, all of them pure.
+// Package fault implements the fault timeline of a run: when each fault starts, what it targets, its effects, and when
+// it ends. It has three parts, all without side effects.
 //
-// Plan is the intended timeline: for each fault its time and its targets. They follow from the manifest and its seed
-// alone. The exception is targets by role, which are chosen when the fault starts.
+// Plan is the intended timeline: the time and the targets of each fault. They follow from the manifest and its seed
+// alone, except for targets by role, which are chosen when the fault starts.
 //
-// Life is the life cycle of one fault, an explicit state machine. A Timeline steps the lives of a plan with an
-// Injector. A driver implements the Injector: the simulator, the nodes of this process, or a cluster.
+// Life is the life cycle of a fault, as an explicit state machine. A Timeline advances the lives of a plan by calling
+// an Injector. Each driver implements it: the simulator, the nodes of this process, and the cluster.
 //
-// Conditions are the combined effects of all active faults on the network and the nodes. Faults overlap and share
-// links. Drivers therefore apply the conditions as a whole, rather than add and subtract effects.
+// Conditions holds the combined effects of all active faults on the network and the nodes. Because faults overlap and
+// share links, drivers apply the conditions as a whole instead of adding and removing single effects.
 package fault
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// The kinds of faults, as the fields of a v1alpha1.Fault are called.
+// The kinds of faults, named like the fields of v1alpha1.Fault.
 const (
 	NetworkDelay     = "networkDelay"
 	NetworkLoss      = "networkLoss"
@@ -41,18 +41,18 @@ const (
 	ClockSkew        = "clockSkew"
 )
 
-// Kinds that each driver of native engines can inject. Native engines write no files. In real runs, a fault of memory
-// or I/O would therefore have no effect; the simulator shows its effect on an engine that writes files.
+// The kinds of faults that each driver of native engines can inject. Native engines write no files, so faults of memory
+// or I/O would have no effect in real runs. The simulator shows their effect on an engine that writes files.
 var (
-	// NetworkKinds change links.
+	// NetworkKinds are the faults that change links.
 	NetworkKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth}
-	// SimulatorKinds is all there is.
+	// SimulatorKinds are all faults.
 	SimulatorKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
 		CPUStress, MemoryStress, IODelay, IOError, DiskReadLoad, DiskWriteLoad, ClockSkew}
 	// BuiltInKinds are the faults that nodes inject into themselves.
 	BuiltInKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
 		CPUStress, ClockSkew}
-	// ClusterKinds are the faults that the operator can inject into native engines, some of them with Chaos Mesh only.
+	// ClusterKinds are the faults that the operator can inject into native engines, some of them only with Chaos Mesh.
 	ClusterKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
 		CPUStress, MemoryStress, ClockSkew}
 )
@@ -61,17 +61,17 @@ var (
 type Fault struct {
 	Name, Kind string
 	At         time.Duration
-	// Duration is 0 for a kill, which is instantaneous and is not removed.
+	// Duration is 0 for a kill, which is instantaneous and never removed.
 	Duration time.Duration
 	Spec     *v1alpha1.Fault
-	// hash distinguishes the random choices of a plan's faults.
+	// hash is derived from the name, and makes the random choices of faults independent of each other.
 	hash uint64
 }
 
-// End is the planned time of removal, or At for an instantaneous fault.
+// End returns the planned time of removal, or At for an instantaneous fault.
 func (f *Fault) End() time.Duration { return f.At + f.Duration }
 
-// Kills is true for faults that end the processes of their targets.
+// Kills reports whether the fault stops the processes of its targets.
 func (f *Fault) Kills() bool {
 	switch f.Kind {
 	case PodKill, ContainerKill, NodeShutdown, IOError:
@@ -80,25 +80,25 @@ func (f *Fault) Kills() bool {
 	return false
 }
 
-// Followed is true for faults after which empty processes replace the targets: Kubernetes restarts killed pods and
-// containers. The engine determines how other nodes treat them (protocol.Engine.Replaces).
+// Followed reports whether empty processes replace the targets: Kubernetes restarts killed pods and containers. The
+// engine determines how other nodes treat them (protocol.Engine.Replaces).
 func (f *Fault) Followed() bool { return f.Kind == PodKill || f.Kind == ContainerKill }
 
-// ForGood is true for faults whose targets the manifest declares permanently lost.
+// ForGood reports whether the manifest declares the targets permanently lost.
 func (f *Fault) ForGood() bool {
 	return f.Spec.PodKill != nil && f.Spec.PodKill.Lasting || f.Spec.ContainerKill != nil && f.Spec.ContainerKill.Lasting
 }
 
-// Plan is a run's timeline.
+// Plan is the timeline of a run's faults.
 type Plan struct {
 	Topology *geo.Topology
-	// Faults are in the order of their starts, and faults with the same start in the order of the manifest.
+	// Faults are ordered by start, and in the order of the manifest for equal starts.
 	Faults []*Fault
 
 	seed uint64
 }
 
-// NewPlan makes the plan of a run's spec.faults, which have been checked.
+// NewPlan returns the plan of a run's spec.faults, which must have been checked.
 func NewPlan(faults []v1alpha1.Fault, t *geo.Topology, seed uint64) *Plan {
 	p := &Plan{Topology: t, seed: seed}
 	for i := range faults {
@@ -107,6 +107,7 @@ func NewPlan(faults []v1alpha1.Fault, t *geo.Topology, seed uint64) *Plan {
 		if kinds := s.Kinds(); len(kinds) > 0 {
 			f.Kind = kinds[0]
 		}
+		// Kubernetes starts a killed pod or container again by itself, whatever duration the manifest names.
 		if s.Duration != nil && f.Kind != PodKill && f.Kind != ContainerKill {
 			f.Duration = s.Duration.Duration
 		}
@@ -119,8 +120,8 @@ func NewPlan(faults []v1alpha1.Fault, t *geo.Topology, seed uint64) *Plan {
 	return p
 }
 
-// Target returns the nodes that a fault aims at: the only target of a fault of nodes, the first side of a partition;
-// nil for a fault of links.
+// Target returns the nodes that a fault targets: the target of a fault of nodes, or the first side of a partition. It
+// returns nil for a fault of links.
 func (f *Fault) Target() *v1alpha1.NodeTarget {
 	s := f.Spec
 	switch {
@@ -150,13 +151,13 @@ func (f *Fault) Target() *v1alpha1.NodeTarget {
 	return nil
 }
 
-// ByRole reports whether a target depends on the nodes' roles.
+// ByRole reports whether the targets depend on the roles of nodes.
 func (f *Fault) ByRole() bool {
 	to := f.Spec.NetworkPartition
 	return f.Target() != nil && f.Target().Role != "" || to != nil && to.To != nil && to.To.Role != ""
 }
 
-// Between returns the links that a fault of links aims at; nil for others.
+// Between returns the links that a fault of links targets; nil for other faults.
 func (f *Fault) Between() *v1alpha1.RegionPair {
 	s := f.Spec
 	switch {
@@ -173,8 +174,8 @@ func (f *Fault) Between() *v1alpha1.RegionPair {
 // Link is one direction between two regions.
 type Link struct{ From, To geo.Region }
 
-// Links returns the links that the fault aims at, in order. A pair with the same region on both sides is the network
-// inside that region, and is only meant where both sides name it.
+// Links returns the links that the fault targets, in order. The network inside a region is included only if both sides
+// name the region.
 func Links(b *v1alpha1.RegionPair, t *geo.Topology) []Link {
 	var out []Link
 	has := func(list []string, r int) bool { return len(list) == 0 || slices.Contains(list, t.Regions[r]) }
@@ -192,7 +193,8 @@ func Links(b *v1alpha1.RegionPair, t *geo.Topology) []Link {
 	return out
 }
 
-// Targets are the nodes that a fault hits, ascending: From alone for a fault of nodes, both sides for a partition.
+// Targets are the nodes that a fault affects, in ascending order: only From for a fault of nodes, and both sides for a
+// partition.
 type Targets struct {
 	From []geo.NodeID `json:"from,omitempty"`
 	To   []geo.NodeID `json:"to,omitempty"`
@@ -201,7 +203,7 @@ type Targets struct {
 // Roles returns the current roles of a node.
 type Roles func(geo.NodeID) ([]string, error)
 
-// candidates returns the nodes that a target's regions and partitions leave, before role, count and percent.
+// candidates returns the nodes in the target's regions and partitions, before role, count and percent apply.
 func candidates(target *v1alpha1.NodeTarget, t *geo.Topology) []geo.NodeID {
 	var out []geo.NodeID
 	for i := range t.Nodes() {
@@ -220,8 +222,8 @@ func candidates(target *v1alpha1.NodeTarget, t *geo.Topology) []geo.NodeID {
 	return out
 }
 
-// Resolve chooses the targets of a fault. It calls roles only if a target names a role. If roles is nil, it ignores
-// roles, so that the result is only a bound. The error names the field and the reason why no node remains.
+// Resolve chooses the targets of a fault. It calls roles only if a target names a role. If roles is nil, roles are
+// ignored, and the result is only an upper bound. The error names the field and explains why no node is left.
 func (p *Plan) Resolve(f *Fault, roles Roles) (Targets, error) {
 	var out Targets
 	target := f.Target()
@@ -233,7 +235,7 @@ func (p *Plan) Resolve(f *Fault, roles Roles) (Targets, error) {
 		field = f.Kind + ".from"
 	}
 	if p := f.Spec.NetworkPartition; p != nil && roles == nil && (p.From.Role != "" || p.To != nil && p.To.Role != "") {
-		return out, nil // the sides are not known
+		return out, nil // either side depends on roles
 	}
 	var err error
 	if out.From, err = p.choose(f, field, target, 0, roles); err != nil || f.Spec.NetworkPartition == nil {
@@ -273,7 +275,7 @@ func (p *Plan) choose(f *Fault, field string, target *v1alpha1.NodeTarget, side 
 		for _, n := range nodes {
 			has, err := roles(n)
 			if err != nil {
-				continue // a node that does not answer has no role that anybody could see
+				continue // a node that does not answer has no known role
 			}
 			if slices.Contains(has, target.Role) {
 				holders = append(holders, n)
@@ -286,15 +288,18 @@ func (p *Plan) choose(f *Fault, field string, target *v1alpha1.NodeTarget, side 
 	}
 	n := len(nodes)
 	switch {
+	// If fewer nodes have the role than requested, all of them are targets; their number may change at any time.
 	case target.Count != nil:
 		if n = int(*target.Count); n > len(nodes) && target.Role == "" {
 			return nil, fmt.Errorf("%s.count: %d is more than the %d nodes that there are", field, n, len(nodes))
 		}
 		n = min(n, len(nodes))
 	case target.Percent != nil:
+		// Rounded up, so that a percentage above 0 selects at least one node.
 		n = max(1, (len(nodes)*int(*target.Percent)+99)/100)
 	}
 	if n < len(nodes) {
+		// The two sides of a partition draw different nodes from the same candidates.
 		rng := rand.New(rand.NewPCG(p.seed, f.hash+side))
 		rng.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 		nodes = nodes[:n]

@@ -6,9 +6,9 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Starves returns the times at which faults of the plan stop the process of a node, or take its CPU, disk or memory
-// away. The node may then be late for due work. The times reach from the start of injection to the complete removal,
-// with the fault's tolerance. A fault of links, or a past fault, explains no lateness.
+// Starves returns the times at which faults of the plan stop the process of a node, or reduce its CPU, disk or memory.
+// The node may then be late for scheduled work. The times extend from the start of injection to the complete removal,
+// plus the tolerance of the fault. A fault of links, or a past fault, explains no lateness.
 func (t *Timeline) Starves(n geo.NodeID) []Interval {
 	return t.acts(n, func(f *Fault) bool {
 		switch f.Kind {
@@ -19,11 +19,10 @@ func (t *Timeline) Starves(n geo.NodeID) []Interval {
 	})
 }
 
-// Hits returns when faults of the plan end the process of a node or do something else to its pod, with their
-// tolerances.
+// Hits returns the times at which faults of the plan act on a node or its pod in any way, extended by their tolerances.
 func (t *Timeline) Hits(n geo.NodeID) []Interval { return t.acts(n, func(*Fault) bool { return true }) }
 
-// acts returns when faults of some kinds acted on a node.
+// acts returns the times at which faults selected by is act on a node.
 func (t *Timeline) acts(n geo.NodeID, is func(*Fault) bool) (out []Interval) {
 	for _, l := range t.Lives {
 		if !is(l.Fault) || l.Injecting == nil || !slices.Contains(l.Targets.From, n) {

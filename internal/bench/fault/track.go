@@ -10,49 +10,50 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Planned is the state that is planned from a time on, until the next entry.
+// Planned is the state that is planned from a time until the time of the next entry.
 type Planned[S any] struct {
 	At    time.Duration
 	State S
-	// Edges are the faults that begin or end at that time.
+	// Edges are the faults that start or end at that time.
 	Edges []*Life
 }
 
-// Span is the state that was in effect for a time.
+// Span is the state that was in effect from From until To.
 type Span[S any] struct {
 	From, To time.Duration
 	State    S
 }
 
-// Interval is a time, from From up to To.
+// Interval is the time from From (inclusive) to To (exclusive).
 type Interval struct{ From, To time.Duration }
 
-// Forever is the end of all time.
+// Forever is later than any time of a run.
 const Forever = time.Duration(math.MaxInt64)
 
-// Track compares the plan of a component that keeps a log, a node or a sidecar, with its log. All times count from the
+// Track compares the plan of a component that keeps a log (a node or a sidecar) with its log. All times count from the
 // start of measuring, by the clock that started it.
 type Track[S any] struct {
-	// Name of the node or the pod.
+	// Name is the name of the node or pod.
 	Name string
-	// Idle is the state without faults, and the state between the spans in Done.
+	// Idle is the state without faults. It is also the actual state between the spans in Done.
 	Idle S
-	// Plan and Done are in the order of their times.
+	// Plan and Done are ordered by time.
 	Plan []Planned[S]
 	Done []Span[S]
-	// Away lists the times at which the component was absent as planned, or for which the log is therefore empty: see
+	// Away lists the times at which the component was absent as planned, or for which its log is therefore empty: see
 	// Timeline.Away and StartedAnew.
 	Away []Interval
-	// Begin is the Begin of the timeline: earlier log entries belong to another run.
+	// Begin is the Begin of the timeline. Earlier log entries belong to another run.
 	Begin time.Duration
-	// Within is the possible error of the times in Done.
+	// Within is the maximum error of the times in Done.
 	Within time.Duration
 	Same   func(a, b S) bool
-	// What says in words how a state differs from Idle.
+	// What describes how a state differs from Idle.
 	What func(S) string
 }
 
-// plan computes the planned states and their times, from the state for each set of active faults.
+// plan computes the times at which the planned state changes, and the states. state returns the state for a set of
+// active faults.
 func plan[S any](lives []*Life, idle S, same func(a, b S) bool, state func(active []*Life) S) (out []Planned[S]) {
 	var at []time.Duration
 	for _, l := range lives {
@@ -71,7 +72,7 @@ func plan[S any](lives []*Life, idle S, same func(a, b S) bool, state func(activ
 				edges = append(edges, l)
 			}
 		}
-		// A change that makes no difference here is none.
+		// An edge that does not change this component's state is omitted.
 		if s := state(active); !same(s, before) {
 			out = append(out, Planned[S]{p, s, edges})
 			before = s
@@ -81,7 +82,8 @@ func plan[S any](lives []*Life, idle S, same func(a, b S) bool, state func(activ
 	return out
 }
 
-// armed are the faults selected by is whose targets are known, and that were not given up before they started.
+// armed returns the faults with a duration, selected by is, whose targets are known and that were not given up before
+// they started.
 func (t *Timeline) armed(is func(*Life) bool) (out []*Life) {
 	for _, l := range t.Lives {
 		if l.Planned() && l.Fault.Duration > 0 && is(l) {
@@ -91,20 +93,22 @@ func (t *Timeline) armed(is func(*Life) bool) (out []*Life) {
 	return out
 }
 
-// Planned is true from when it is known whom the fault hits, unless it is given up before it begins.
+// Planned reports whether the fault's targets are known and it was not given up before it started.
 func (l *Life) Planned() bool {
 	switch l.State {
 	case Waiting:
 		return false
 	case Setup:
+		// Setup chooses the injector only after the targets are known.
 		return l.Injector != ""
 	case Cleanup, Done:
+		// A fault that was given up before injection never affected anything.
 		return l.Injecting != nil
 	}
 	return true
 }
 
-// end is the end of the fault: earlier than planned once it was given up.
+// end returns the planned end of the fault, or an earlier time if the fault was given up.
 func (l *Life) end() time.Duration {
 	if l.Problem != "" && l.Recovering != nil {
 		return min(l.Fault.End(), max(l.Fault.At, *l.Recovering))
@@ -112,23 +116,24 @@ func (l *Life) end() time.Duration {
 	return l.Fault.End()
 }
 
-// PlanOf is the plan of the faults selected by is, over the time of the run, with the state for each set of them.
+// PlanOf returns the plan of the faults selected by is over the whole run. state returns the planned state under their
+// combined conditions.
 func PlanOf[S any](t *Timeline, idle S, same func(a, b S) bool, is func(*Life) bool, state func(*Conditions) S) []Planned[S] {
 	return plan(t.armed(is), idle, same, func(active []*Life) S { return state(t.Plan.conditions(active, false)) })
 }
 
-// PacketsPlanOf is PlanOf where links lose single packets.
+// PacketsPlanOf is PlanOf for links that lose single packets.
 func PacketsPlanOf[S any](t *Timeline, idle S, same func(a, b S) bool, is func(*Life) bool, state func(*Conditions) S) []Planned[S] {
 	return plan(t.armed(is), idle, same, func(active []*Life) S { return state(t.Plan.conditions(active, true)) })
 }
 
-// NodePlan is the plan of a node's disturbances of itself, without lost nodes.
+// NodePlan returns the plan of a node's disturbances of itself, without lost nodes.
 func (t *Timeline) NodePlan(n geo.NodeID, is func(*Life) bool) []Planned[*admin.Disturbance] {
 	return PlanOf(t, &admin.Disturbance{}, (*admin.Disturbance).Same, is, func(c *Conditions) *admin.Disturbance { return c.Disturbance(n, t.Plan.Topology, nil) })
 }
 
-// Agenda is that plan in the form in which the node receives it, with the departures of other nodes. zero is the time
-// at which its monotonic clock showed 0, counted from the start of measuring.
+// Agenda returns the plan of NodePlan in the form in which the node receives it, with the departures of other nodes.
+// zero is the time at which the node's monotonic clock showed 0, counted from the start of measuring.
 func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []Departure, self geo.NodeID) *admin.Agenda {
 	departures = slices.DeleteFunc(slices.Clone(departures), func(d Departure) bool { return d.Node == self })
 	a := &admin.Agenda{}
@@ -141,6 +146,7 @@ func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []De
 		if len(departures) > 0 {
 			at = min(at, departures[0].At)
 		}
+		// Lost nodes stay lost: later states must not drop them.
 		gone := now.Lost
 		if len(p) > 0 && p[0].At == at {
 			now, p = *p[0].State, p[1:]
@@ -150,13 +156,13 @@ func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []De
 		}
 		slices.Sort(gone)
 		now.Lost = slices.Compact(gone)
-		// A time before the clock started means immediately.
+		// A time before the clock's zero means immediately. The increasing minimum keeps the steps in order.
 		a.Steps = append(a.Steps, admin.Step{At: max(at-zero, time.Duration(len(a.Steps))), Disturbance: now})
 	}
 	return a
 }
 
-// NodeTrack holds the log of a node against its plan. zero is as for Agenda, within how far it may be off.
+// NodeTrack compares the log of a node with its plan. zero is as for Agenda, with an error of at most within.
 func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Duration, is func(*Life) bool) *Track[*admin.Disturbance] {
 	tr := &Track[*admin.Disturbance]{
 		Name: t.Plan.Topology.NodeName(n), Idle: &admin.Disturbance{}, Begin: t.Begin, Within: within, Same: (*admin.Disturbance).Same,
@@ -165,6 +171,7 @@ func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Dur
 	}
 	for _, e := range log.Entries {
 		d := e.Disturbance
+		// The planned states have no lost nodes, because Losses checks them.
 		d.Lost = nil // see Losses
 		s := Span[*admin.Disturbance]{e.From + zero, Forever, &d}
 		if e.To != nil {
@@ -175,7 +182,7 @@ func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Dur
 	return tr
 }
 
-// Away returns the times at which a node did not run, as planned: from its kill until its return, each with the
+// Away returns the times at which a node did not run, as planned: from its kill until its return, extended by the
 // tolerance of the fault.
 func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
 	for _, l := range t.Lives {
@@ -190,8 +197,8 @@ func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
 	return out
 }
 
-// StartedAnew notes that the log starts at a time, because its writer started then. If the writer was away at that
-// time, as planned, the earlier log was lost, and the track checks nothing until then. Otherwise planned is false.
+// StartedAnew records that the log starts at at, because its writer started then. If the writer was away at that time
+// as planned, its earlier log was lost and the track checks nothing before at. Otherwise it returns false.
 func (tr *Track[S]) StartedAnew(at time.Duration) (planned bool) {
 	if planned = tr.away(at); planned {
 		tr.Away = append(tr.Away, Interval{-Forever, at})
@@ -199,7 +206,7 @@ func (tr *Track[S]) StartedAnew(at time.Duration) (planned bool) {
 	return planned
 }
 
-// Add appends a span to Done, and merges it with the last span if the state continues.
+// Add appends a span to Done. It merges the span with the previous one if the state continues.
 func (tr *Track[S]) Add(s Span[S]) {
 	if tr.Same(s.State, tr.Idle) {
 		return
@@ -211,7 +218,7 @@ func (tr *Track[S]) Add(s Span[S]) {
 	tr.Done = append(tr.Done, s)
 }
 
-// whole is Done with the states between the spans, over all time.
+// whole returns the spans of Done together with the idle times between them, over all time.
 func (tr *Track[S]) whole() (out []Span[S]) {
 	at := -Forever
 	for _, s := range tr.Done {
@@ -227,8 +234,8 @@ func (tr *Track[S]) whole() (out []Span[S]) {
 	return out
 }
 
-// Edges are the true times, nearest to the planned times, at which a fault started and ended here; nil is never.
-// beginTouched and endTouched are false if the fault makes no difference here at that edge.
+// Edges returns the actual times, closest to the planned times, at which a fault started and ended at this component;
+// nil means never. beginTouched and endTouched are false if the fault makes no difference here at that edge.
 func (tr *Track[S]) Edges(l *Life) (begin, end *time.Duration, beginTouched, endTouched bool) {
 	find := func(at time.Duration) (*time.Duration, bool) {
 		i := slices.IndexFunc(tr.Plan, func(p Planned[S]) bool { return p.At == at && slices.Contains(p.Edges, l) })
@@ -242,8 +249,8 @@ func (tr *Track[S]) Edges(l *Life) (begin, end *time.Duration, beginTouched, end
 	return begin, end, beginTouched, endTouched
 }
 
-// edge is the true time, nearest to the planned time, at which state i of the plan took effect; nil is never. It lies
-// between the previous edge and the next edge, or within the tolerance if that is wider. A time that is nearer to
+// edge returns the actual time, closest to the planned time, at which state i of the plan took effect; nil means never.
+// It lies between the previous and the next edge, or within the tolerance if that is wider. A time that is closer to
 // another edge with the same state belongs to that edge.
 func (tr *Track[S]) edge(i int) (nearest *time.Duration) {
 	p := &tr.Plan[i]
@@ -255,6 +262,7 @@ func (tr *Track[S]) edge(i int) (nearest *time.Duration) {
 	if i+1 < len(tr.Plan) {
 		to = max(tr.Plan[i+1].At, p.At+slack)
 	}
+	// The first span has no start, so it cannot be an edge.
 	for _, s := range tr.whole()[1:] {
 		distance := func(p *Planned[S]) time.Duration { return (s.From - p.At).Abs() }
 		if !tr.Same(s.State, p.State) || s.From < from || s.From > to || nearest != nil && distance(p) >= (*nearest-p.At).Abs() {
@@ -267,17 +275,17 @@ func (tr *Track[S]) edge(i int) (nearest *time.Duration) {
 	return nearest
 }
 
-// Deviation is a time in which something else was in force than planned.
+// Deviation is a time in which the actual state differed from the plan.
 type Deviation struct {
-	// Name is the name of the node or the pod, and What describes the state that was in effect.
+	// Name is the name of the node or pod. What describes the actual state.
 	Name, What string
 	From, To   time.Duration
-	// Life is the fault that was late, or lasted too long; nil if the state was undeclared.
+	// Life is the fault that was late or lasted too long; nil if the state is undeclared.
 	Life *Life
 }
 
-// Windows are the measured windows of a run's repetitions, which window returns by number, from 1 on. They count from
-// the start of the first window.
+// Windows returns the measured windows of a run, counted from the start of the first window. window returns the window
+// of a repetition, which counts from 1.
 func Windows(repetitions int, window func(rep int) (from, to time.Duration)) (all []Interval) {
 	first, _ := window(1)
 	for rep := range repetitions {
@@ -287,10 +295,10 @@ func Windows(repetitions int, window func(rep int) (from, to time.Duration)) (al
 	return all
 }
 
-// Deviations are the times within windows at which the actual state differed from the plan, beyond the tolerances of
-// its faults.
+// Deviations returns the times within windows at which the actual state differed from the plan by more than the
+// tolerances of its faults.
 func (tr *Track[S]) Deviations(windows []Interval) (out []Deviation) {
-	// The plan as spans that overlap by the tolerances of their edges.
+	// plan is the plan as spans that overlap by the tolerances of their edges.
 	type allowed struct {
 		Span[S]
 		begins, ends []*Life
@@ -314,6 +322,7 @@ func (tr *Track[S]) Deviations(windows []Interval) (out []Deviation) {
 				rest = without(rest, a)
 			}
 			for _, a := range plan {
+				// Within the overlap of two spans, both states are allowed.
 				if tr.Same(a.State, done.State) {
 					rest = without(rest, Interval{a.From, a.To})
 				}
@@ -321,7 +330,7 @@ func (tr *Track[S]) Deviations(windows []Interval) (out []Deviation) {
 			for _, r := range rest {
 				d := Deviation{Name: tr.Name, What: tr.What(done.State), From: r.From, To: r.To}
 				for _, a := range plan {
-					// A state that is in effect when it may be, and also before or after, is early or late.
+					// A state that is in effect when it is allowed, and also before or after, is early or late.
 					if !tr.Same(a.State, done.State) || done.From >= a.To || done.To <= a.From {
 						continue
 					}
@@ -346,7 +355,7 @@ func (tr *Track[S]) slack(edges []*Life) (d time.Duration) {
 	return d + tr.Within
 }
 
-// without takes an interval away from others.
+// without returns the parts of rest outside interval a.
 func without(rest []Interval, a Interval) (out []Interval) {
 	for _, r := range rest {
 		for _, part := range []Interval{{r.From, min(r.To, a.From)}, {max(r.From, a.To), r.To}} {
@@ -358,8 +367,8 @@ func without(rest []Interval, a Interval) (out []Interval) {
 	return out
 }
 
-// Losses returns, as deviations, the nodes that a node was notified to consider lost without a fault that has removed
-// them.
+// Losses returns a deviation for each node that node n was instructed to consider lost although no fault had removed
+// it.
 func (t *Timeline) Losses(n geo.NodeID, log *admin.Log, zero time.Duration) (out []Deviation) {
 	seen := map[int]bool{}
 	for _, e := range log.Entries {
@@ -377,19 +386,20 @@ func (t *Timeline) Losses(n geo.NodeID, log *admin.Log, zero time.Duration) (out
 	return out
 }
 
-// away reports whether the component was absent at a time.
+// away reports whether the component was absent, as planned, at a time.
 func (tr *Track[S]) away(at time.Duration) bool {
 	return slices.ContainsFunc(tr.Away, func(a Interval) bool { return a.From <= at && at < a.To })
 }
 
-// Observe sets the true times of a fault from the logs of the components that inject it by themselves. It starts with
-// the first of them, and is injected with the last. At its end the order is reversed. Observe reports whether it has
-// started, and ended, everywhere.
+// Observe sets the actual times of a fault from the logs of the components that inject it. The fault starts with the
+// first component and is injected everywhere with the last; its removal works in the same way. Observe reports whether
+// it has started, and ended, everywhere.
 func Observe[S any](l *Life, tracks []*Track[S]) (begun, ended bool) {
 	begun, ended = true, true
 	var begins, ends []time.Duration
 	for _, tr := range tracks {
 		begin, end, beginTouched, endTouched := tr.Edges(l)
+		// A component that was absent at that time could not inject the fault, and its log need not show it.
 		if beginTouched && !tr.away(l.Fault.At) {
 			if begin == nil {
 				begun = false
@@ -414,7 +424,7 @@ func Observe[S any](l *Life, tracks []*Track[S]) (begun, ended bool) {
 	return begun, ended
 }
 
-// bounds are the first and the last of some times; without times, the planned time.
+// bounds returns the first and the last of the times, or the planned time if there are none.
 func bounds(times []time.Duration, planned time.Duration) (first, last *time.Duration) {
 	if len(times) == 0 {
 		times = []time.Duration{planned}

@@ -16,8 +16,8 @@ const (
 	millisecond = time.Millisecond
 )
 
-// Faults are set up ahead of their time and wait for it armed. Faults whose true times the driver knows keep these
-// times.
+// TestAhead checks that faults are set up ahead of their time and wait in state Armed, and that times that the driver
+// sets are kept.
 func TestAhead(t *testing.T) {
 	tl := NewTimeline(timeline(t, delay, 1), time.Second, 3*time.Second)
 	tl.Ahead = func(*Life) time.Duration { return 8 * second }
@@ -61,7 +61,7 @@ func TestTolerance(t *testing.T) {
 	}
 }
 
-// track is the track of node 0 in a timeline whose faults are all planned. log lists the node's actions: "from-to slow
+// track returns a timeline with planned faults, and the track of node 0. log lists the node's actions: "from-to slow
 // percent" or "from-to cut".
 func track(t *testing.T, faults string, log ...string) (*Timeline, *Track[*admin.Disturbance]) {
 	t.Helper()
@@ -73,12 +73,12 @@ func track(t *testing.T, faults string, log ...string) (*Timeline, *Track[*admin
 		if l.Targets, err = tl.Plan.Resolve(l.Fault, nil); err != nil {
 			t.Fatal(err)
 		}
-		if l.Fault.Kills() { // it was gone for a second, as planned
+		if l.Fault.Kills() { // it was away for a second, as planned
 			from, to := l.Fault.At, l.Fault.At+second
 			l.State, l.Injecting, l.Recovered = Done, &from, &to
 		}
 	}
-	const zero = -100 * second // the node's clock began before the run
+	const zero = -100 * second // the node's clock started before the run
 	l := &admin.Log{}
 	for _, text := range log {
 		var from, to int
@@ -155,7 +155,8 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// The true times of a fault belong to its own edges, not to edges of other faults, in this run or before it.
+// TestEdges checks that the actual times of a fault are matched to its own edges. Edges of other faults, in this run or
+// an earlier run, must not match.
 func TestEdges(t *testing.T) {
 	both := "[" + slowFault + ", " + extraFault + "]"
 	twice := "[" + slowFault + ", " + strings.NewReplacer("slow", "again", "10s", "20s").Replace(slowFault) + "]"
@@ -204,7 +205,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// A node receives its plan, by its own clock, with the lost nodes.
+// TestAgenda checks that a node receives its plan in terms of its own clock, with the lost nodes.
 func TestAgenda(t *testing.T) {
 	tl, _ := track(t, "["+slowFault+", "+extraFault+"]")
 	all := func(*Life) bool { return true }
@@ -224,7 +225,7 @@ func TestAgenda(t *testing.T) {
 	if want := "1m50s 50% [], 1m51s 50% [5], 1m52s 70% [5], 1m54s 50% [4 5], 1m55s 0% [4 5], 2m0s 0% [3 4 5]"; strings.Join(got, ", ") != want {
 		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
 	}
-	a = Agenda(tl.NodePlan(0, all), 14500*millisecond, []Departure{{5, 0}}, 0) // its clock began in the middle
+	a = Agenda(tl.NodePlan(0, all), 14500*millisecond, []Departure{{5, 0}}, 0) // its clock started in the middle
 	if d, next, ok := a.At(0); d.SlowPercent != 0 || len(d.Lost) != 1 || !ok || next != 1 {
 		t.Errorf("%+v, %v, %t", d, next, ok)
 	}
@@ -236,7 +237,7 @@ func TestAgenda(t *testing.T) {
 	if d, _, ok := a.At(second); ok || d.SlowPercent != 0 {
 		t.Errorf("in the end %+v", d)
 	}
-	// One that was given up is not in it any more.
+	// A fault that was given up is no longer in the agenda.
 	now := 11 * second
 	tl.Lives[0].Problem, tl.Lives[0].Recovering, tl.Lives[0].State = "no", &now, Recover
 	if p := tl.NodePlan(0, all); len(p) != 4 || p[1].At != now || p[1].State.SlowPercent != 0 || p[2].State.SlowPercent != 20 {
@@ -244,8 +245,8 @@ func TestAgenda(t *testing.T) {
 	}
 }
 
-// A node that is about to be killed counts as departed from then on, and permanently once it is killed. It does not
-// count if the kill was given up before.
+// TestDeparted checks that a node counts as departed from the planned time of its kill on, and permanently once it is
+// killed. It does not count if the kill was given up before.
 func TestDeparted(t *testing.T) {
 	tl, _ := track(t, "[{name: kill, at: 30s, podKill: {target: {regions: [us], partitions: [0]}}}]")
 	l := tl.Lives[0]
@@ -278,7 +279,7 @@ func TestLosses(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	log.Entries[0] = admin.LogEntry{From: 20 * second, Disturbance: admin.Disturbance{Lost: []int{4}}}
-	if d := tl.Losses(0, log, 0); len(d) != 2 { // 4 too early, 6 at all
+	if d := tl.Losses(0, log, 0); len(d) != 2 { // node 4 was lost too early, and node 6 should not be lost at all
 		t.Errorf("%+v", d)
 	}
 }

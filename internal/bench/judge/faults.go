@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// faults describes in a result the course of a timeline. unfinished is the number of transactions that the remaining
+// faults returns the faults of a timeline for a result. unfinished is the number of transactions that the remaining
 // nodes never finished.
 func faults(t *fault.Timeline, unfinished int) []result.Fault {
 	var out []result.Fault
@@ -41,6 +41,7 @@ func faults(t *fault.Timeline, unfinished int) []result.Fault {
 				f.Message += fmt.Sprintf("; %d transactions were never finished", unfinished)
 			}
 		}
+		// A kill without lasting loss means that its targets were restarted.
 		if !f.Lasting && l.Fault.Kills() && l.Injecting != nil {
 			f.Restarted = slices.Clone(f.Targets)
 			if l.Replaced {
@@ -63,9 +64,10 @@ func instant(d *time.Duration) *int64 {
 	return &us
 }
 
-// LeftOut returns for each node the reason why its data is not inspected; empty if it is inspected. Once a fault has
-// removed nodes permanently, some of the remaining nodes may wait for them forever.
+// LeftOut returns, for each node, the reason why its data is not inspected; empty if it is inspected. Once a fault has
+// removed nodes permanently, some remaining nodes may wait for them forever.
 func LeftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) []string {
+	// Without losses, pending transactions are a fault of the database and excuse nothing.
 	if len(lost) == 0 {
 		return nil
 	}
@@ -81,7 +83,7 @@ func LeftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) [
 	return out
 }
 
-// fastLinks converts the times at which links were too fast to a result.
+// fastLinks converts the times at which links were too fast for a result.
 func fastLinks(in []fault.FastLink) []result.FastLink {
 	var out []result.FastLink
 	for _, f := range in {
@@ -91,7 +93,7 @@ func fastLinks(in []fault.FastLink) []result.FastLink {
 	return out
 }
 
-// deviations converts the unplanned actions on nodes and links to a result.
+// deviations converts the unplanned actions on nodes and links for a result.
 func deviations(in []fault.Deviation) []result.Deviation {
 	var out []result.Deviation
 	for _, d := range in {

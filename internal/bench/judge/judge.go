@@ -1,5 +1,5 @@
-// Package judge makes the result document of a run, with its verdict, from observations of the run. A simulation,
-// processes and a cluster supply the same Facts; no other package interprets them.
+// Package judge builds the result document of a run, with its verdict, from observations of the run. Simulations,
+// processes and clusters all supply the same Facts, and no other package interprets them.
 package judge
 
 import (
@@ -22,41 +22,41 @@ import (
 )
 
 const (
-	// QuietWithin is the time that a database may take, after the last answer, to finish its work. A database that takes
-	// longer is not audited, and its run is Invalid.
+	// QuietWithin is the time after the last answer within which a database must have finished its work. A database that
+	// takes longer is not audited, and its run is Invalid.
 	QuietWithin = 2 * time.Minute
-	// leastMeasured is the shortest window that is worth a result.
+	// leastMeasured is the shortest window for which a cancelled run gets a result.
 	leastMeasured = time.Second
 )
 
-// Facts are all that a document follows from.
+// Facts holds everything from which a document is built.
 type Facts struct {
 	// Plan is the plan of the run.
 	Plan *plan.Plan
-	// ConfigMaps maps the names of the ConfigMaps that the database's pods mount to their digests.
+	// ConfigMaps maps the name of each ConfigMap that the database's pods mount to its digest.
 	ConfigMaps map[string]string
 	// Layout is the placement of the database's rows.
 	Layout geo.Layout
-	// Measured is what clients and nodes counted.
+	// Measured holds the counts of clients and nodes.
 	result.Measured
 
-	// Timeline is the course of the faults; nil when there were none. Deviations and FastLinks are unplanned actions and
-	// times.
+	// Timeline holds the faults and their progress; nil if the run has none. Deviations and FastLinks are unplanned
+	// actions, and times with links that were too fast.
 	Timeline   *fault.Timeline
 	Deviations []fault.Deviation
 	FastLinks  []fault.FastLink
 
-	// Unfinished are the transactions that nodes still worked on at the last poll. Audits holds the rows of all nodes once
-	// the database was quiescent, except for the nodes that LeftOut names. It is nil for a database that was not quiescent
-	// within QuietWithin, or that could not be audited: Unaudited gives the reason.
+	// Unfinished is the number of transactions that nodes were still processing at the last poll. Audits holds the rows
+	// of all nodes once the database was quiescent, except for the nodes in its Out. It is nil if the database was not
+	// quiescent within QuietWithin, or could not be audited; Unaudited then gives the reason.
 	Unfinished int
-	// Leader and Elections are from target.Activity of the database's last poll.
+	// Leader and Elections are the values of target.Activity at the last poll of the database.
 	Leader    string
 	Elections int64
 	Audits    *audit.Audits
 	Unaudited error
-	// History is the recorded history of the clients, if a check needs it. Unrecorded is the reason why it is missing
-	// although a check needs it. The run is then Invalid, and its document holds everything that needs no history.
+	// History is the recorded history of the clients; nil if no check needs it. Unrecorded is the reason why a required
+	// history is missing. The run is then Invalid, and its document holds everything that does not need the history.
 	History    *history.History
 	Unrecorded *result.Reason
 
@@ -64,8 +64,9 @@ type Facts struct {
 	historyChecks  []workload.Check
 }
 
-// Document returns the result of a run whose schedule is over.
+// Document returns the result of a run that played its whole schedule.
 func Document(f *Facts) (*result.Document, error) {
+	// An incomplete audit must count as no audit: the checks would compare sums over different rows.
 	if f.Audits != nil {
 		if err := f.Audits.Complete(&f.Layout); err != nil {
 			f.Audits, f.Unaudited = nil, errors.Join(f.Unaudited, err)
@@ -95,8 +96,8 @@ func Document(f *Facts) (*result.Document, error) {
 	return result.Build(in)
 }
 
-// locateEndpoints sets the round trips between the endpoints of a database and their clients: the smallest of the
-// medians that the workers of each region have measured.
+// locateEndpoints sets the round trips between clients and the endpoints of a target: for each region, the smallest
+// median of its workers.
 func (f *Facts) locateEndpoints() {
 	if f.Target == nil || len(f.Target.Endpoints) > 0 {
 		return
@@ -116,9 +117,9 @@ func (f *Facts) locateEndpoints() {
 	}
 }
 
-// Cancelled returns the result of a run that was cancelled after elapsed of its schedule. The result covers the
-// complete repetitions, or else the measured part of the first repetition's window. It is nil when nothing was
-// measured. Cancelled cuts the reports.
+// Cancelled returns the result of a run that was cancelled when elapsed of its schedule had passed. The result covers
+// the complete repetitions or, if there is none, the measured part of the first window. It returns nil if nothing was
+// measured. It cuts the reports in place.
 func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 	s := load.PlanOf(f.Plan.Run.Spec.Load, 0)
 	complete := 0
@@ -132,6 +133,7 @@ func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 	message := fmt.Sprintf("cancelled after %v of %v", elapsed.Round(100*time.Millisecond), s.LastWindow())
 	if complete == 0 {
 		from, _ := s.Window(1)
+		// Within the first window, the measured part is the result; later, partial windows are dropped.
 		if duration = elapsed - from; duration < leastMeasured {
 			return nil, nil
 		}
@@ -153,11 +155,11 @@ func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 	return result.Build(in)
 }
 
-// inputs are the facts as a document takes them.
+// inputs returns the facts in the form of a document's inputs.
 func (f *Facts) inputs() result.Inputs {
 	p := f.Plan
 	manifests := &result.Manifests{Run: &p.Run.Spec, ConfigMaps: f.ConfigMaps}
-	switch { // a target's network has none unless it was deployed, and its database has one only where it is a GeoDatabase
+	switch { // a target has a declared network only if it was deployed, and a database spec only if it is a GeoDatabase
 	case f.Target == nil || p.Database.Spec.RunsPrograms():
 		manifests.Database, manifests.Network = &p.Database.Spec, p.Profile
 	case p.Database.Spec.External != nil:
@@ -176,7 +178,7 @@ func (f *Facts) inputs() result.Inputs {
 	}
 }
 
-// checks carries out spec.verify: first on the rows, then on the history.
+// checks runs the checks of spec.verify, first on the rows and then on the history.
 func (f *Facts) checks() (checks []workload.Check) {
 	p := f.Plan
 	if f.Audits != nil {
@@ -186,9 +188,9 @@ func (f *Facts) checks() (checks []workload.Check) {
 	return append(checks, f.historyChecks...)
 }
 
-// CheckHistory carries out the checks of spec.verify on the history and then releases it. Document calls it unless it
-// was called before. The check needs no reports and takes most of the time, and its memory is better free before the
-// reports are read.
+// CheckHistory runs the checks of spec.verify on the history, and then releases it. Document calls it unless it was
+// called before. It needs no reports and takes most of the time, so callers call it before they read the reports, to
+// free its memory.
 func (f *Facts) CheckHistory() {
 	if f.historyChecked || f.Unrecorded != nil {
 		return
@@ -203,6 +205,7 @@ func (f *Facts) CheckHistory() {
 			continue
 		}
 		c := history.Check(f.History, level).Check()
+		// Only levels with a real-time order depend on the clocks of clients.
 		if f.History.ClockError > 0 && isolation.Implies(level, isolation.StrongSnapshotIsolation) {
 			c.Message += fmt.Sprintf(" (the clients' clocks are at most %s apart)", rtt.Round(f.History.ClockError))
 		}

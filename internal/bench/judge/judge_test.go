@@ -46,8 +46,8 @@ spec:
     - {name: gone, at: 1s, podKill: {target: {regions: [b]}}}
 `
 
-// measured returns the facts of a run that was simulated: what its clients, its nodes and its network were. Its faults
-// are for show.
+// measured returns the facts of a simulated run: the observations of its clients, nodes and network. The faults in its
+// manifest were not injected.
 func measured(t *testing.T) *Facts {
 	t.Helper()
 	p, err := plantest.Of(manifests, check.Simulator(nil))
@@ -105,7 +105,7 @@ func document(t *testing.T, f *Facts) *result.Document {
 	return d
 }
 
-// killed adds a fault to the facts that has permanently removed region b, and unplanned actions.
+// killed adds to the facts a fault that has permanently removed region b, and unplanned actions.
 func killed(f *Facts) {
 	f.Timeline = fault.NewTimeline(fault.NewPlan(f.Plan.Run.Spec.Faults, &f.Plan.Topology, 1), time.Second, time.Second)
 	life, at := f.Timeline.Lives[0], time.Second
@@ -116,9 +116,9 @@ func killed(f *Facts) {
 	f.FastLinks = []fault.FastLink{{Node: "a/0/0", Far: "b/0/0", Declared: 40 * time.Millisecond, Median: time.Millisecond, Interval: fault.Interval{From: time.Second, To: 2 * time.Second}}}
 }
 
-// TestOneJudge checks that the same facts make the same document and the same verdict, byte for byte, whatever their
-// origin. Only the fields that describe the origin differ. places are the environments in which a run can be measured,
-// each with its witnesses.
+// places are the environments in which a run can be measured, each with its witnesses. TestOneJudge checks that the
+// same facts yield the same document and verdict, byte for byte, in each of them; only the fields that describe the
+// environment differ.
 var places = map[string]func(*Facts){
 	"simulation": func(f *Facts) { f.Simulated, f.Emulation = true, "Simulated" },
 	"process": func(f *Facts) {
@@ -142,8 +142,8 @@ var places = map[string]func(*Facts){
 	},
 }
 
-// A run that lacks an item of evidence is Invalid wherever it was measured. Items that hold by construction in a place
-// are not forged there.
+// TestEvidenceInAllPlaces checks that a run that lacks an item of evidence is Invalid in every environment. Items that
+// hold by construction in an environment are not forged there.
 func TestEvidenceInAllPlaces(t *testing.T) {
 	forgeries := map[string]struct {
 		in    []string
@@ -160,7 +160,7 @@ func TestEvidenceInAllPlaces(t *testing.T) {
 		"clocks":       {[]string{"cluster"}, func(f *Facts) { f.Clocks = nil }},
 		"execution":    {[]string{"process", "cluster"}, func(f *Facts) { f.Execution = nil }},
 	}
-	sound := measured(t) // simulated once; Document does not change its input, except for the order of the reports
+	sound := measured(t) // simulated once; Document modifies only the order of the reports in its input
 	for place, from := range places {
 		build := func(forge func(*Facts)) *result.Document {
 			f := *sound
@@ -211,12 +211,12 @@ func TestOneJudge(t *testing.T) {
 				if d.Simulated != f.Simulated || d.Emulation != f.Emulation || (d.Machine == nil) != f.Simulated {
 					t.Errorf("%s: simulated %v, emulation %s, machine %v", place, d.Simulated, d.Emulation, d.Machine)
 				}
-				// A simulator counts what nodes did that have ended.
+				// A simulator knows the counts of nodes that have stopped.
 				if lost := f.Timeline != nil; (d.Uncounted != nil) != (lost && !f.Simulated) {
 					t.Errorf("%s: uncounted are %v", place, d.Uncounted)
 				}
 				d.Simulated, d.Emulation, d.Machine, d.Process, d.Uncounted = false, "", nil, nil, nil
-				d.Evidence, d.Execution, d.Pods, d.Workers = nil, nil, nil, nil // each place has different witnesses
+				d.Evidence, d.Execution, d.Pods, d.Workers = nil, nil, nil, nil // witnesses differ between environments
 				for i := range d.Nodes {
 					d.Nodes[i].LateMicroseconds, d.Nodes[i].CPUMilliseconds = nil, 0
 				}
@@ -244,7 +244,7 @@ func TestVerdicts(t *testing.T) {
 		change  func(*Facts)
 		verdict v1alpha1.Verdict
 		checks  string // their names
-		says    string // the first reason, or else the message of the last check
+		says    string // the first reason, or the message of the last check if there is none
 	}{
 		"all is well":              {func(*Facts) {}, v1alpha1.VerdictPassed, data + " strict-serializable", ""},
 		"nothing is asked for":     {verify(), v1alpha1.VerdictPassed, "", ""},
@@ -285,7 +285,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A history may be checked, and let go, before the reports are there: the document is the same.
+// TestHistoryCheckedBefore checks that the document is the same if the history is checked and released before the
+// reports are available.
 func TestHistoryCheckedBefore(t *testing.T) {
 	verify := []v1alpha1.Verification{v1alpha1.VerifyConvergence, v1alpha1.VerifyStrictSerializable}
 	whole, before := measured(t), measured(t)
@@ -302,8 +303,8 @@ func TestHistoryCheckedBefore(t *testing.T) {
 	}
 }
 
-// The document lists with a fault the nodes that it has permanently removed, and the transactions that it has left
-// unfinished.
+// TestFaultsOfADocument checks that the document lists, for a fault, the nodes that it permanently removed and the
+// transactions that it left unfinished.
 func TestFaultsOfADocument(t *testing.T) {
 	f := measured(t)
 	killed(f)

@@ -1,7 +1,7 @@
-// Package manifest reads manifests without a cluster and treats them like the API server. It compiles the OpenAPI
+// Package manifest reads manifests without a cluster and processes them like the API server. It compiles the OpenAPI
 // schemas and CEL rules of the CRDs that a cluster installs (config/crd), refuses unknown fields, fills in defaults,
-// and validates. In addition it resolves references between the objects and runs the rules of package check, which the
-// operator's Preflight runs too. A manifest is valid here if and only if a cluster accepts it.
+// and validates. It also resolves references between objects and runs the rules of package check, which the operator's
+// Preflight runs as well. A manifest is valid here if and only if a cluster accepts it.
 package manifest
 
 import (
@@ -26,13 +26,13 @@ import (
 	"github.com/geobench/geobench/internal/ops/presets"
 )
 
-// Problem is a single error; Problems are all errors, as an error value.
+// Problem is a single error in a manifest. Problems is a list of them, as an error.
 type (
 	Problem  = check.Problem
 	Problems = check.Problems
 )
 
-// Document is one object in its original form.
+// Document is an object in the form in which it was read.
 type Document struct {
 	// Source is "file:line" of its first line.
 	Source string
@@ -48,27 +48,28 @@ func (d *Document) name() string {
 	return s
 }
 
-// Bundle is a set of objects that belong together: typed, defaulted, each valid by itself. The maps are keyed by name.
+// Bundle is a set of objects that belong together, with types and defaults, each of them valid. The maps are keyed by
+// name.
 type Bundle struct {
 	Profiles  map[string]*v1alpha1.NetworkProfile
 	Databases map[string]*v1alpha1.GeoDatabase
-	// Runs in the order in which they were written.
+	// Runs are in the order of the files.
 	Runs []*v1alpha1.BenchmarkRun
-	// Experiments in the order in which they were written. Package experiment expands them into points and checks each.
+	// Experiments are in the order of the files. Package experiment expands them into points and checks each point.
 	Experiments []*v1alpha1.Experiment
-	// Place is the origin of the objects, for messages; empty stands for "the files".
+	// Place describes the origin of the objects for messages; empty means "the files".
 	Place string
-	// Ignored lists objects of other API groups, for example "v1 Namespace demo", which only a cluster has use for.
+	// Ignored lists the objects of other API groups, such as "v1 Namespace demo", which have a meaning only in a cluster.
 	Ignored []string
 
 	sources map[string]string // by "Kind name"
 }
 
-// maxBytes bounds the input: far above any manifest, and harmless in memory.
+// maxBytes is the maximum size of an input: far above any manifest, and small compared with the memory.
 const maxBytes = 16 << 20
 
-// Read reads files, folders (their *.yaml, *.yml and *.json files, not recursively) and standard input ("-"), and
-// returns the documents in order. YAML files may hold several documents; a List stands for its items.
+// Read reads files, directories (their *.yaml, *.yml and *.json files, not recursively) and standard input ("-"), and
+// returns the documents in order. A YAML file may contain several documents. A List is replaced by its items.
 func Read(stdin io.Reader, paths ...string) ([]Document, error) {
 	var docs []Document
 	var ps Problems
@@ -97,7 +98,7 @@ func Read(stdin io.Reader, paths ...string) ([]Document, error) {
 	return docs, ps.Err()
 }
 
-// readError is an error about a file, with the file named once.
+// readError returns a problem for a file that could not be read. It names the file once.
 func readError(path string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -145,7 +146,7 @@ func manifestsIn(dir string) ([]string, error) {
 	return files, nil
 }
 
-// Split parses the documents of one file. source names it in problems.
+// Split parses the documents of a file. source is the name of the file in problems.
 func Split(source string, data []byte) ([]Document, Problems) {
 	var docs []Document
 	var ps Problems
@@ -157,7 +158,7 @@ func Split(source string, data []byte) ([]Document, Problems) {
 			continue
 		}
 		if bytes.Equal(bytes.TrimSpace(asJSON), []byte("null")) {
-			continue // comments only
+			continue // the document contains only comments
 		}
 		var value any
 		if err := utiljson.Unmarshal(asJSON, &value); err != nil {
@@ -187,12 +188,12 @@ func Split(source string, data []byte) ([]Document, Problems) {
 }
 
 type yamlPart struct {
-	line int // of its first line that is not empty, from 1
+	line int // number of its first non-empty line, from 1
 	text []byte
 }
 
-// splitYAML splits a stream at its document markers. Markers inside block scalars are indented, so a line that starts
-// with "---" is always a marker.
+// splitYAML splits a stream at document markers. Block scalars are indented, so a line that starts with "---" is always
+// a marker.
 func splitYAML(data []byte) []yamlPart {
 	var parts []yamlPart
 	cur := yamlPart{line: 1}
@@ -222,8 +223,8 @@ func splitYAML(data []byte) []yamlPart {
 	return parts
 }
 
-// Default fills in the defaults of an object like the API server, and refuses everything that the API server would
-// refuse. It changes the document's object in place.
+// Default fills in the defaults of an object like the API server, and returns everything that the API server would
+// refuse. It modifies the document's object.
 func Default(d Document) Problems {
 	all, err := schemas()
 	if err != nil {
@@ -241,7 +242,7 @@ func Default(d Document) Problems {
 	return ps
 }
 
-// kindProblem returns the reason why a document is none of our kinds; nothing if it belongs to another API group.
+// kindProblem explains why a document is not one of our kinds; nil if it belongs to another API group.
 func kindProblem(d Document, all map[string]*kindSchema) Problems {
 	kinds := slices.Sorted(maps.Keys(all))
 	apiVersion, kind := d.text("apiVersion"), d.text("kind")
@@ -266,8 +267,8 @@ func kindProblem(d Document, all map[string]*kindSchema) Problems {
 	return Problems{p}
 }
 
-// Build turns documents into a bundle. It sets the defaults of each object and validates it separately, without
-// following references. It returns all problems together, and the bundle holds the valid objects.
+// Build converts documents into a bundle. It sets the defaults of each object and validates it, without following
+// references. It returns all problems, and a bundle of the valid objects.
 func Build(docs []Document) (*Bundle, Problems) {
 	b := &Bundle{
 		Profiles:  map[string]*v1alpha1.NetworkProfile{},
@@ -324,11 +325,11 @@ func (b *Bundle) add(d Document) error {
 	return fmt.Errorf("kind %s is in no bundle", d.text("kind"))
 }
 
-// Source is the "file:line" at which an object starts; empty for an object without a file.
+// Source returns the "file:line" at which an object starts; empty if the object is not from a file.
 func (b *Bundle) Source(kind, name string) string { return b.sources[kind+" "+name] }
 
-// Load reads, defaults and validates everything: each object by its CRD, then references and the rules of package
-// check. The error, if any, is Problems.
+// Load reads, defaults and validates objects: each object by its CRD, and then references and the rules of package
+// check. A validation error is of type Problems.
 func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) {
 	docs, err := Read(stdin, paths...)
 	var ps Problems
@@ -340,6 +341,7 @@ func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) 
 	}
 	b, problems := Build(docs)
 	ps = append(ps, problems...)
+	// A reference to an invalid object must not be reported as missing as well.
 	broken := map[string]bool{}
 	for _, p := range ps {
 		broken[p.Object] = true
@@ -352,10 +354,10 @@ func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) 
 	return b, ps.Err()
 }
 
-// Check follows references and runs the rules of package check on all objects.
+// Check resolves references and runs the rules of package check on all objects.
 func (b *Bundle) Check(a check.Abilities) Problems { return b.check(a, nil) }
 
-// check leaves out problems that only follow from objects that are broken by themselves ("Kind name").
+// check is Check without problems that are only consequences of broken objects ("Kind name").
 func (b *Bundle) check(a check.Abilities, broken map[string]bool) Problems {
 	var ps Problems
 	for _, name := range slices.Sorted(maps.Keys(b.Profiles)) {
@@ -389,7 +391,7 @@ func (b *Bundle) check(a check.Abilities, broken map[string]bool) Problems {
 	return ps
 }
 
-// Resolve returns the database of a run and the database's network profile: inline, from the bundle, or built in.
+// Resolve returns the database of a run and the network profile of the database: inline, from the bundle, or built in.
 func (b *Bundle) Resolve(run *v1alpha1.BenchmarkRun) (*v1alpha1.GeoDatabase, *v1alpha1.NetworkProfileSpec, error) {
 	db, p := b.database(run)
 	if p != nil {
@@ -415,12 +417,14 @@ func (b *Bundle) profile(db *v1alpha1.GeoDatabase) (*v1alpha1.NetworkProfileSpec
 	if n.Profile != nil {
 		return n.Profile, nil
 	}
+	// A database that runs elsewhere has real links and needs no profile.
 	if n.ProfileRef == nil && db.Spec.External != nil {
 		return &v1alpha1.NetworkProfileSpec{}, nil
 	}
 	if n.ProfileRef == nil {
 		return nil, &Problem{Object: "GeoDatabase " + db.Name, Field: "spec.network", Message: "neither profile nor profileRef is set"}
 	}
+	// A profile of the bundle takes precedence over a built-in profile of the same name.
 	if p, ok := b.Profiles[n.ProfileRef.Name]; ok {
 		return &p.Spec, nil
 	}
@@ -433,7 +437,7 @@ func (b *Bundle) profile(db *v1alpha1.GeoDatabase) (*v1alpha1.NetworkProfileSpec
 
 func (b *Bundle) place() string { return cmp.Or(b.Place, "the files") }
 
-// missing says that a reference leads nowhere, and where it could lead.
+// missing returns a problem for a reference to an object that does not exist, with the existing names.
 func (b *Bundle) missing(object, path, kind, name string, have, builtIn []string) *Problem {
 	p := &Problem{Object: object, Field: path, Value: name, NotFound: true}
 	p.Message = fmt.Sprintf("there is no %s %s in %s", kind, name, b.place())

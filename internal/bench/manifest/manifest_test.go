@@ -86,7 +86,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	for _, p := range ps {
 		got = append(got, p.Object+" "+p.Field)
 	}
-	// The database's parameter is not judged before its profile is right.
+	// The parameter of the database is checked only once its profile is correct.
 	for _, want := range []string{"NetworkProfile two spec.links[0].rtt", "BenchmarkRun run spec.load.duration", "BenchmarkRun run spec.load.thinktime"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("missing %q in %q", want, got)
@@ -94,7 +94,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-// A value that may be a number or a string has one message if it is neither.
+// TestValuesOfSweeps checks that a value that may be a number or a string, and is neither, yields a single message.
 func TestValuesOfSweeps(t *testing.T) {
 	for value, want := range map[string]string{
 		"0.99": "0.99: must be a whole number or a string, not a fraction",
@@ -306,7 +306,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// objects lists the objects of a bundle, in a fixed order.
+// objects returns the objects of a bundle in a fixed order.
 func objects(b *manifest.Bundle) []any {
 	var out []any
 	var names []string

@@ -12,17 +12,17 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// PathError reports that a path names no field that can hold a single value.
+// PathError reports that a path does not name a field with a single value.
 type PathError struct{ Message string }
 
 func (e *PathError) Error() string { return e.Message }
 
 func pathError(format string, args ...any) error { return &PathError{fmt.Sprintf(format, args...)} }
 
-// Set puts a number or a string into the field of an object that path names, such as spec.load.clientsPerRegion or
-// spec.links[0].rtt. It creates missing objects on the way, but elements of lists must exist. If the schema of the kind
-// requires a string, a number is written as a string. If the schema requires a number or a truth value, a string is
-// parsed as such. All errors other than a wrong path are left to validation.
+// Set sets the field of an object that path names, such as spec.load.clientsPerRegion or spec.links[0].rtt, to a number
+// or a string. It creates missing objects on the path, but list elements must exist. If the schema of the kind requires
+// a string, a number is converted to a string; if it requires a number or a boolean, a string is parsed. Set reports
+// only wrong paths; all other errors are left to validation.
 func Set(kind string, object map[string]any, path string, value any) error {
 	all, err := schemas()
 	if err != nil {
@@ -45,7 +45,7 @@ func Set(kind string, object map[string]any, path string, value any) error {
 	return nil
 }
 
-// pathStep is the name of a field, or the index of an element.
+// pathStep is the name of a field or the index of a list element.
 type pathStep struct {
 	name  string
 	index int // -1 for a name
@@ -79,7 +79,7 @@ func pathSteps(path string) ([]pathStep, error) {
 	return steps, nil
 }
 
-// cursor descends in parallel through a schema and an object of it.
+// cursor descends through a schema and an object in parallel.
 type cursor struct {
 	kind  *kindSchema
 	root  map[string]any
@@ -138,7 +138,7 @@ func (c *cursor) join(st pathStep) string {
 	return c.done + "." + st.name
 }
 
-// child is the schema of a field or an element.
+// child returns the schema of a field or list element.
 func (c *cursor) child(st pathStep) (*schema.Structural, error) {
 	if st.index >= 0 {
 		if c.at.Items == nil {
@@ -169,7 +169,7 @@ func (c *cursor) child(st pathStep) (*schema.Structural, error) {
 	return nil, &PathError{fmt.Sprintf("%s (the fields of %s are %s)", m, where, strings.Join(known, ", "))}
 }
 
-// leaf converts a value to the schema's type, where the conversion is obvious.
+// leaf converts a value to the type of the schema if the conversion is unambiguous.
 func (c *cursor) leaf(s *schema.Structural, v any) (any, error) {
 	switch {
 	case s.Items != nil || s.Type == "array":
@@ -187,7 +187,7 @@ func (c *cursor) leaf(s *schema.Structural, v any) (any, error) {
 	number, isNumber := v.(int64)
 	switch {
 	case s.Type == "string" && isNumber:
-		// A duration without a unit remains a number, so that it is refused as a number.
+		// A number cannot be a duration without a unit, so it is left for validation to refuse.
 		if s.ValueValidation == nil || s.ValueValidation.Format != "duration" {
 			return strconv.FormatInt(number, 10), nil
 		}

@@ -30,7 +30,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// kindSchema validates the objects of one kind like the API server.
+// kindSchema validates the objects of a kind like the API server.
 type kindSchema struct {
 	kind       string
 	plural     string
@@ -39,7 +39,7 @@ type kindSchema struct {
 	rules      *cel.Validator
 }
 
-// schemas compiles the CRDs once; the key is the kind.
+// schemas returns the compiled CRDs by kind. They are compiled only once.
 var schemas = sync.OnceValues(func() (map[string]*kindSchema, error) {
 	defs, err := crd.Definitions()
 	if err != nil {
@@ -76,8 +76,8 @@ func newKindSchema(d *apiextensionsv1.CustomResourceDefinition) (*kindSchema, er
 	return s, nil
 }
 
-// admit processes an object like the API server on create with strict field validation. It refuses unknown fields,
-// fills in defaults, and checks types, bounds, lists, metadata and CEL rules. It drops the status.
+// admit processes an object like a create request with strict field validation. It refuses unknown fields, fills in
+// defaults, and checks types, bounds, lists, metadata and CEL rules. It drops the status.
 func (s *kindSchema) admit(u map[string]any) check.Problems {
 	unknown := pruning.PruneWithOptions(u, s.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 	merr, metaUnknown := objectmeta.CoerceWithOptions(nil, u, s.structural, true, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
@@ -101,17 +101,19 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		o.SetNamespace("default")
 		defer o.SetNamespace("")
 	}
-	// The API server gives a name to an object that only has generateName; without it there is none to refer to.
+	// The API server gives a name to an object that only has generateName. Without the API server, other objects could
+	// not refer to it.
 	errs := metavalidation.ValidateObjectMetaAccessor(o, true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, u, s.openapi)...)
 	errs = append(errs, objectmeta.Validate(context.Background(), nil, u, s.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, u)...)
+	// Like the API server, do not evaluate rules on values that may have the wrong type or size.
 	if !slices.ContainsFunc(errs, blocksRules) {
 		celErrs, _ := s.rules.Validate(context.Background(), nil, s.structural, u, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, celErrs...)
 	}
-	// A value that may be a whole number or a string, and is neither, is reported three times: with both types, with one
-	// of them, and without a location.
+	// A value that must be an integer or a string, and is neither, is reported three times: with both types, with one of
+	// them, and without a path.
 	either := map[string]bool{}
 	for _, e := range errs {
 		either[e.Field] = either[e.Field] || strings.Contains(e.Detail, integerOrString)
@@ -122,7 +124,7 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		if either[strings.Trim(path, `"`)] || either[e.Field] && !strings.Contains(e.Detail, integerOrString) {
 			continue
 		}
-		// The OpenAPI validator reports a number of the wrong format twice, once without saying where.
+		// The OpenAPI validator reports a number of the wrong format twice, once without a path.
 		if e.Field == "<nil>" && len(errs) > 1 && strings.HasPrefix(e.Detail, "Checked value must be of type") {
 			continue
 		}
@@ -131,13 +133,13 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 	return ps
 }
 
-// integerOrString is the OpenAPI validator's name for the type of a value that may be either.
+// integerOrString is part of the OpenAPI validator's message about values that may be integers or strings.
 const integerOrString = "must be of type integer,string"
 
 var wrongMetadata = regexp.MustCompile(`cannot unmarshal (\w+) into Go struct field ObjectMeta\.(\w+) of type (\S+)`)
 
-// blocksRules is true for the errors after which the API server does not evaluate CEL rules: they could fail or cost
-// too much.
+// blocksRules reports whether the API server skips CEL rules after an error of this type, because the rules could fail
+// or be too expensive.
 func blocksRules(e *field.Error) bool {
 	switch e.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
@@ -146,7 +148,7 @@ func blocksRules(e *field.Error) bool {
 	return false
 }
 
-// unknownField says which known field of the object is nearest.
+// unknownField returns a problem for an unknown field, with the most similar known field.
 func (s *kindSchema) unknownField(path string, object map[string]any) check.Problem {
 	p := check.Problem{Field: path, Message: "unknown field"}
 	parent, name := "", path
@@ -178,7 +180,7 @@ func (s *kindSchema) unknownField(path string, object map[string]any) check.Prob
 
 var index = regexp.MustCompile(`\[[^]]*\]`)
 
-// fields lists the known fields at a path, sorted.
+// fields returns the sorted names of the known fields at a path.
 func (s *kindSchema) fields(path string) []string {
 	at := s.structural
 	for _, step := range strings.Split(index.ReplaceAllString(path, ""), ".") {
@@ -206,8 +208,8 @@ func (s *kindSchema) fields(path string) []string {
 	return names
 }
 
-// find returns the shortest path to a field called name in the spec below s: most unknown fields are wrongly indented.
-// Among paths of equal length it prefers a path below the object's existing fields.
+// find returns the shortest path to a field with this name in the spec below s, because most unknown fields are
+// indented wrongly. Among paths of equal length, it prefers a path below existing fields of the object.
 func find(s *schema.Structural, name, path string, object any) string {
 	best, bestIsThere := "", false
 	fields, _ := object.(map[string]any)
@@ -235,11 +237,11 @@ func find(s *schema.Structural, name, path string, object any) string {
 	return best
 }
 
-// problem converts an error of the API server: to the existing value, and a correct value.
+// problem converts an error of the API server into a problem with the actual value and a correct value.
 func (s *kindSchema) problem(u map[string]any, e *field.Error) check.Problem {
 	p := check.Problem{Field: e.Field, Value: valueAt(u, e.Field), Message: e.Detail}
 	if e.Field == "<nil>" {
-		// Rules on a whole object: ours are about its name.
+		// A rule on a whole object: all of ours are about its name.
 		p.Field = "metadata.name"
 	}
 	switch e.Type {
@@ -269,7 +271,7 @@ func (s *kindSchema) problem(u map[string]any, e *field.Error) check.Problem {
 	return p
 }
 
-// reword drops the field's name from the messages of the OpenAPI validator, and explains its patterns.
+// reword removes the field's name from messages of the OpenAPI validator, and explains its patterns.
 func reword(path, detail string) string {
 	name := path
 	if _, rest, ok := strings.Cut(detail, " in body "); ok && strings.HasPrefix(detail, name) {
@@ -288,15 +290,15 @@ func reword(path, detail string) string {
 			return "is no quantity: write for example 500m, 2 or 1Gi"
 		}
 	}
-	// A rule that fails to evaluate is reported with its message at the end.
+	// If a rule cannot be evaluated, the rule's own message is at the end.
 	if _, rule, ok := strings.Cut(detail, " evaluating rule: "); ok {
 		return rule
 	}
 	return strings.Replace(strings.Replace(detail, "should be", "must be", 1), "should have", "must have", 1)
 }
 
-// mustBe names the required type. If it is a string, the usual cause is missing quotes: YAML takes no, on and 5 for
-// truth values and numbers.
+// mustBe describes the required type. If it is a string, quotes are usually missing: YAML parses no, on and 5 as
+// booleans and numbers.
 func mustBe(want, got string) string {
 	m := "must be " + article(want) + ", not " + article(got)
 	switch got {
@@ -312,7 +314,7 @@ func mustBe(want, got string) string {
 	return m
 }
 
-// article names a JSON or Go type in words.
+// article returns a description of a JSON or Go type.
 func article(jsonType string) string {
 	switch jsonType {
 	case "integer,string":
@@ -339,7 +341,7 @@ func article(jsonType string) string {
 
 var step = regexp.MustCompile(`([^.\[\]]+)|\[([^]]*)\]`)
 
-// valueAt is the object's value at a path, shortened; empty if there is none or it is not a scalar.
+// valueAt returns the object's value at a path, shortened; empty if it does not exist or is not a scalar.
 func valueAt(u map[string]any, path string) string {
 	var at any = u
 	for _, m := range step.FindAllStringSubmatch(path, -1) {

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// workloadSchema is the schema of a BenchmarkRun with only spec.workload: a node compiles it, and the node's memory is
+// workloadSchema is the schema of a BenchmarkRun, reduced to spec.workload: nodes compile it, and their memory is
 // measured.
 var workloadSchema = sync.OnceValues(func() (*kindSchema, error) {
 	const kind = "BenchmarkRun"
@@ -37,9 +37,9 @@ var workloadSchema = sync.OnceValues(func() (*kindSchema, error) {
 	return nil, fmt.Errorf("there is no definition of kind %s", kind)
 })
 
-// ParseWorkload reads a BenchmarkRun's spec.workload from a sender that may not have asked the API server, and makes
-// the workload. It refuses everything that the API server refuses, before anything is allocated for it. Errors name the
-// field, its value and its bound.
+// ParseWorkload parses the spec.workload of a BenchmarkRun from a sender that may have bypassed the API server, and
+// creates the workload. It refuses everything that the API server refuses, before allocating anything for it. Errors
+// name the field, its value and its bound.
 func ParseWorkload(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error) {
 	schema, err := workloadSchema()
 	if err != nil {

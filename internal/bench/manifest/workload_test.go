@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest"
 )
 
-// A node that receives a request to load a data set checks it against the bounds of the API, whatever the sender.
+// TestWorkloadsBeyondTheAPIAreRefused checks that a node that is asked to load a data set applies the bounds of the
+// API, whatever the sender.
 func TestWorkloadsBeyondTheAPIAreRefused(t *testing.T) {
 	topology := &geo.Topology{Regions: []string{"eu", "us"}, Partitions: 1, Replicas: 1}
 	for name, tc := range map[string]struct{ spec, says string }{

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/wrong"
 )
 
-// validate runs everything that `geobench validate` does.
+// validate runs all checks of `geobench validate`.
 func validate(t *testing.T, text string) (*manifest.Bundle, manifest.Problems) {
 	t.Helper()
 	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")

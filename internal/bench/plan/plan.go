@@ -26,11 +26,11 @@ type Plan struct {
 	Engine   *protocol.Engine
 	Params   protocol.Params
 	Workload workload.Workload
-	// Tests are the runs of spec.functionalTests, which come before it.
+	// Tests are the plans of spec.functionalTests, which run before this plan.
 	Tests []*Plan
 }
 
-// PlanTests plans the functional tests of the run with what plans any run on its database.
+// PlanTests plans the functional tests of the run. plan plans any run on the same database.
 func (p *Plan) PlanTests(plan func(*v1alpha1.BenchmarkRun) (*Plan, error)) error {
 	for i, run := range acceptance.Runs(p.Run) {
 		t, err := plan(run)
@@ -42,8 +42,8 @@ func (p *Plan) PlanTests(plan func(*v1alpha1.BenchmarkRun) (*Plan, error)) error
 	return nil
 }
 
-// New plans a run. The objects have their defaults filled in and have been checked. Conditions that the checks cannot
-// know are errors here that name the field, for example too few customers for the topology.
+// New plans a run. The objects must have their defaults and must have been checked. It returns an error that names the
+// field for conditions that the checks cannot know, for example too few customers for the topology.
 func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: db, Profile: profile}
 	var err error
@@ -66,7 +66,7 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 	return p, p.PlanTests(func(test *v1alpha1.BenchmarkRun) (*Plan, error) { return New(test, db, profile) })
 }
 
-// engine returns the engine with a name: one of Geobench's own, or a database that it supports as a client.
+// engine returns the engine with a name: one of Geobench's own, or a database for which it has a client.
 func engine(name string, client bool) (*protocol.Engine, error) {
 	lookup, names := engines.Lookup, engines.Names
 	if client {
@@ -78,8 +78,8 @@ func engine(name string, client bool) (*protocol.Engine, error) {
 	return nil, fmt.Errorf("%q is not one of %v", name, names())
 }
 
-// Deployed plans a run of a deployed database. The deployed state counts, even if its manifests would produce another
-// state now. spec and profile are the manifests from which it was deployed.
+// Deployed plans a run on a deployed database. Its actual state counts, even if its manifests would now produce
+// another. spec and profile are the manifests from which it was deployed.
 func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: &v1alpha1.GeoDatabase{Spec: *spec}, Profile: profile, Topology: d.Topology}
 	p.Database.Name = d.Name
@@ -95,18 +95,18 @@ func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.Geo
 	return p, err
 }
 
-// Seed of every random choice.
+// Seed returns the seed of all random choices.
 func (p *Plan) Seed() uint64 { return uint64(p.Run.Spec.Seed) }
 
-// Emulated reports whether links are to be delayed.
+// Emulated reports whether links are delayed artificially.
 func (p *Plan) Emulated() bool {
 	return p.Database.Spec.External == nil && p.Database.Spec.Network.Emulation != v1alpha1.EmulationNone
 }
 
-// Journals reports whether nodes that really run keep logs of their inputs.
+// Journals reports whether the nodes of a real run write journals of their inputs.
 func (p *Plan) Journals() bool { return p.Database.Spec.Durability == v1alpha1.DurabilityJournal }
 
-// Deployment describes the database to nodes in this process; their addresses are filled in when they listen.
+// Deployment describes the database to nodes in this process. Their addresses are added once they listen.
 func (p *Plan) Deployment(epoch time.Time, incarnation string) *deploy.Database {
 	return &deploy.Database{
 		Name: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Topology: p.Topology, Emulate: p.Emulated(),
@@ -114,5 +114,5 @@ func (p *Plan) Deployment(epoch time.Time, incarnation string) *deploy.Database 
 	}
 }
 
-// WorkloadJSON is the workload with its defaults, as nodes and workers read it.
+// WorkloadJSON returns the workload with its defaults, in the form that nodes and workers read.
 func (p *Plan) WorkloadJSON() (json.RawMessage, error) { return json.Marshal(p.Run.Spec.Workload) }

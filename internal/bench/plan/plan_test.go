@@ -33,7 +33,7 @@ func TestTopologyFromProfile(t *testing.T) {
 		{2, 2}: 2 * time.Millisecond,  // a link to itself overrides it
 		{0, 1}: 50 * time.Millisecond, // half of the round trip
 		{1, 0}: 50 * time.Millisecond, // symmetric
-		{0, 2}: 30 * time.Millisecond, // both directions listed: half of each direction's time
+		{0, 2}: 30 * time.Millisecond, // both directions are listed: half of each direction's own time
 		{2, 0}: 40 * time.Millisecond,
 		{1, 2}: 15 * time.Millisecond,
 	}

@@ -1,5 +1,5 @@
-// Package plan turns manifests into what drivers run: a topology, an engine with its parameters, a workload and a load.
-// The operator, geobench run and geobench simulate all plan here, so that the same manifest means the same everywhere.
+// Package plan converts manifests into what drivers run: a topology, an engine with its parameters, a workload and a
+// load. The operator, geobench run and geobench simulate share it, so that a manifest always has the same meaning.
 package plan
 
 import (
@@ -19,9 +19,9 @@ func (e *MissingLinkError) Error() string {
 	return fmt.Sprintf("the network profile has no link between %s and %s; add one with its rtt", e.From, e.To)
 }
 
-// Topology lays a database out over a profile. A link's round-trip time is split in halves, one injected on each side.
-// If the reverse pair is listed too, each direction takes half of its time. Jitter is the standard deviation of the
-// round trip, so each direction gets a fraction of the square root of a half.
+// Topology places a database on a network profile. A link's round-trip time is split into two halves, one per
+// direction. If the reverse pair is listed as well, each direction takes half of its own time. Jitter is the standard
+// deviation of the round trip, so each direction gets 1/sqrt(2) of it: variances add up.
 func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (geo.Topology, error) {
 	t := geo.Topology{Homes: len(db.Homes), Partitions: int(db.PartitionsPerRegion), Replicas: int(db.ReplicasPerPartition)}
 	declared := make(map[[2]string]geo.Link, len(profile.Links))
@@ -40,10 +40,11 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 			if !ok {
 				l, ok = declared[[2]string{b, a}]
 			}
+			// A profile may override the network within a region by a link to itself.
 			if !ok && a == b {
 				l, ok = intra, true
 			}
-			if !ok && db.External == nil { // links to what runs elsewhere are not declared
+			if !ok && db.External == nil { // links of a database that runs elsewhere are not declared
 				return t, &MissingLinkError{a, b}
 			}
 			if c := db.Network.Congestion; c != v1alpha1.CongestionOpen {
@@ -58,7 +59,7 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 }
 
 // Places adds to a topology the places of the pods of a database with roles. Each region has as many places as the
-// region with the most, some of them empty. It does nothing for a database without roles.
+// region with the most pods; unused places are absent. It does nothing for a database without roles.
 func Places(t *geo.Topology, spec *v1alpha1.GeoDatabaseSpec) {
 	if len(spec.Roles) == 0 {
 		return
@@ -72,7 +73,7 @@ func Places(t *geo.Topology, spec *v1alpha1.GeoDatabaseSpec) {
 	}
 }
 
-// Groups turns spec.groups, which have been checked, into groups of cells.
+// Groups converts spec.groups, which must have been checked, into groups of cells.
 func Groups(db *v1alpha1.GeoDatabaseSpec) (groups []geo.CellGroup) {
 	names := geo.Topology{Regions: db.RegionNames()}
 	for _, g := range db.Groups {
@@ -85,6 +86,7 @@ func Groups(db *v1alpha1.GeoDatabaseSpec) (groups []geo.CellGroup) {
 		home := names.Index(g.Home)
 		leader := names.Index(g.LeaderRegion())
 		partitions := g.Partitions
+		// An empty list stands for all partitions.
 		if len(partitions) == 0 {
 			for p := range db.PartitionsPerRegion {
 				partitions = append(partitions, p)

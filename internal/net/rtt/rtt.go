@@ -1,5 +1,5 @@
-// Package rtt judges a network: it merges the round trips that nodes measured and compares their medians with the
-// profile's declarations. The operator and geobench run use the same judgement.
+// Package rtt verifies a network: it merges the round trips that nodes measured and compares their medians with the
+// profile's declarations. The operator and geobench run use the same verdict.
 package rtt
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// MinSamples is the number of round trips that a link needs before its median counts.
+// MinSamples is the minimum number of round trips for the median of a link.
 const MinSamples = 10
 
 // Link is the round trip from one region to another, as declared and as measured by its nodes.
@@ -24,7 +24,7 @@ type Link struct {
 	Samples            int64
 	// Tolerance is the permitted difference between P50 and Declared: see geo.Topology.RTTTolerance.
 	Tolerance time.Duration
-	// Mesh is the delay that a service mesh adds to the link; nil without a mesh, and while there are too few
+	// Mesh is the delay that a service mesh adds to the link. It is nil without a mesh, and while there are too few
 	// measurements.
 	Mesh *v1alpha1.MeshLink
 }
@@ -43,9 +43,9 @@ func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 	return &v1alpha1.MeshLink{BelowRTTMicroseconds: b, ThroughRTTMicroseconds: t, AddedRTTMicroseconds: t - b, Samples: samples}
 }
 
-// Measure merges the nodes' measurements for each pair of regions, in the order of the topology. A region with one node
-// has no link to itself: alone reports whether a region has only one node. If alone is nil, the topology decides for
-// all regions alike.
+// Measure merges the nodes' measurements for each pair of regions, in topology order. A region with one node has no
+// link to itself: alone reports whether a region has only one node. If alone is nil, the topology decides for all
+// regions alike.
 func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool) ([]Link, error) {
 	if alone == nil {
 		alone = func(geo.Region) bool { return t.Partitions*t.Replicas == 1 }
@@ -108,10 +108,10 @@ func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool)
 // Off returns the difference between the measured median and the declared round trip.
 func (l *Link) Off() time.Duration { return (l.P50 - l.Declared).Abs() }
 
-// Verified reports whether the link is as declared.
+// Verified reports whether the link has enough samples and its median is within the tolerance.
 func (l *Link) Verified() bool { return l.Samples >= MinSamples && l.Off() <= l.Tolerance }
 
-// The reasons of a verdict.
+// Reasons of a verdict.
 const (
 	NoLinks        = "NoLinks"
 	Measuring      = "Measuring"
@@ -125,7 +125,7 @@ type Verdict struct {
 	Reason, Message string
 }
 
-// Judge judges the links.
+// Judge returns the verdict on the links.
 func Judge(links []Link) Verdict {
 	if len(links) == 0 {
 		return Verdict{true, NoLinks, "the database has one node: there is no link to measure"}
@@ -136,7 +136,7 @@ func Judge(links []Link) Verdict {
 		if l.Samples < MinSamples {
 			return Verdict{false, Measuring, fmt.Sprintf("link %s -> %s has %d round trips measured, of at least %d", l.From, l.To, l.Samples, MinSamples)}
 		}
-		// The worst link uses the largest part of its tolerance.
+		// The worst link uses the largest part of its tolerance; cross-multiplication avoids a division by 0.
 		if worst == nil || l.Off()*worst.Tolerance > worst.Off()*l.Tolerance {
 			worst = l
 		}

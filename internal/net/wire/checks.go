@@ -12,7 +12,8 @@ var (
 	framesKept   = invariant.New("wire.frames-kept", "of a link that resumes, a sender holds all frames behind the last one that was acknowledged, in order")
 )
 
-// Check says what holds of a link that nothing is being read from. Tests ask it: no driver that checks has links.
+// Check checks the invariants of a link while nothing is being read from it. Only tests call it: no driver that checks
+// invariants has links.
 func (l *Link) Check(c *invariant.Checker) {
 	name := fmt.Sprintf("the link to node %d", l.peer)
 	logged, received := l.logged.Load(), l.received.Load()

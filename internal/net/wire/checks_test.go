@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/base/invariant"
 )
 
-// received notes the frames that a link delivers, by their only byte.
+// received records the frames that a link delivers, by their only byte.
 type received struct{ frames []byte }
 
 func (r *received) Receive(payload []byte) error {
@@ -40,7 +40,7 @@ func newBareLink(durable bool) *bareLink {
 	return b
 }
 
-// reads lets a connection bring frames from first to last, and end.
+// reads delivers the frames from first to last over a connection, and ends it.
 func (b *bareLink) reads(first, last uint32) error {
 	var stream bytes.Buffer
 	for seq := first; seq <= last; seq++ {
@@ -101,7 +101,7 @@ func TestFramesComeInOrder(t *testing.T) {
 }
 
 // A sender drops exactly the acknowledged frames, whether an acknowledgement arrives in time, twice or late. In a
-// replay it holds the frames that the peer lacks.
+// replay it keeps the frames that the peer lacks.
 func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 	b := newBareLink(true)
 	add := func(from, to uint32) {
@@ -183,7 +183,7 @@ func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
 }
 
 // After a link is restored, frames keep their order: a frame sent before the writer has noticed follows the frames that
-// the link had refused.
+// the path had refused.
 func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	link := geo.Link{Delay: 5 * time.Millisecond}
 	near, far := net.Pipe()
@@ -194,7 +194,7 @@ func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	s.disturb(link, link, true)
 	add(1)
 	add(2)
-	s.resume = s.path.Heal(0) // before the first frame was refused: nothing of the wait is left
+	s.resume = s.path.Heal(0) // before the first frame was refused, so there is no wait
 	add(3)
 	s.unblock(Now())
 	last := time.Duration(0)
@@ -207,7 +207,7 @@ func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	}
 }
 
-// Before its greeting, a peer may send no more than the size of a greeting.
+// Before its greeting, a peer may send at most the size of a greeting.
 func TestFramesOfStrangersAreShort(t *testing.T) {
 	for size, taken := range map[uint32]bool{0: false, 1: true, maxGreeting: true, maxGreeting + 1: false, MaxFrame: false, 1<<32 - 1: false} {
 		head := binary.LittleEndian.AppendUint32(nil, size)
@@ -219,7 +219,7 @@ func TestFramesOfStrangersAreShort(t *testing.T) {
 	}
 }
 
-// zeros are as many as are read.
+// zeros is an endless stream of zeros.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) {

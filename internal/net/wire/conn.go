@@ -14,15 +14,15 @@ import (
 )
 
 // Conn connects a client and a node: it carries transactions to the node and outcomes to the client. Its sending
-// methods belong to one goroutine.
+// methods are for a single goroutine.
 type Conn struct {
 	conn    net.Conn
 	fr      *frameReader
 	s       sender
 	out     outbox
-	accepts uint8 // type of the frames received
+	accepts uint8 // type of the frames to be received
 	process string
-	run     string // that the client has proved to belong to
+	run     string // the run that the client belongs to, as proved
 
 	sending, receiving *traffic
 	closing            sync.Once
@@ -43,8 +43,8 @@ func (c *Conn) start() {
 	_ = c.s.attach(c.conn, 0, func(error) { _ = c.conn.Close() }) // only resumable senders fail
 }
 
-// Dial connects to the node at address as a client. h identifies the node; key is the key of h.Run's clients (nil if
-// the node requires none); path emulates the link to the node (nil: no emulation). The error is a *Refusal when the
+// Dial connects to the node at address as a client. h identifies the node. key is the key of h.Run's clients, or nil if
+// the node requires none. path emulates the link to the node; nil means no emulation. The error is a *Refusal if the
 // node refused the connection.
 func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Path) (*Conn, error) {
 	d := net.Dialer{Timeout: handshake}
@@ -53,6 +53,7 @@ func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Pa
 		return nil, err
 	}
 	h.Role = Client
+	// A deadline in the past ends the handshake when ctx ends.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	fr := newFrameReader(conn)
 	w, err := greet(conn, fr, &h, key)
@@ -69,14 +70,14 @@ func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Pa
 	return c, nil
 }
 
-// Run returns the run that a client belongs to, which it has proved where the node has keys.
+// Run returns the run that a client belongs to. If the node has keys, the client has proved it.
 func (c *Conn) Run() string { return c.run }
 
-// Process returns the process that a dialled node is.
+// Process returns the name of the dialled node's process.
 func (c *Conn) Process() string { return c.process }
 
-// RoundTrip returns the shortest round trip that the kernel has seen of the connection, without delays that this
-// process emulates; 0 if it is unknown.
+// RoundTrip returns the shortest round trip that the kernel has measured on the connection, without delays emulated by
+// this process; 0 if it is unknown.
 func (c *Conn) RoundTrip() time.Duration { return minRTT(c.conn) }
 
 // Serve receives until the connection ends, and returns the reason.
@@ -95,13 +96,14 @@ func (c *Conn) Serve(r Receiver) error {
 		if err := r.Receive(body); err != nil {
 			return err
 		}
+		// Everything that has arrived is received, so the receiver can process it as a batch.
 		if !c.fr.buffered() {
 			r.Turn()
 		}
 	}
 }
 
-// SendTransaction queues t until Flush. It returns false when t is too large for a frame.
+// SendTransaction queues t until Flush. It returns false if t is too large for a frame.
 func (c *Conn) SendTransaction(t *txn.Transaction) bool {
 	if len(t.Args) > MaxFrame-scratchSize {
 		return false
@@ -111,7 +113,7 @@ func (c *Conn) SendTransaction(t *txn.Transaction) bool {
 	return true
 }
 
-// SendOutcome queues o until Flush. It reports whether nothing was queued before, so that the caller can note which
+// SendOutcome queues o until Flush. It reports whether nothing was queued before, so that the caller can record which
 // connections to flush. A result too large for a frame is omitted, and the outcome becomes Unknown.
 func (c *Conn) SendOutcome(o *txn.Outcome) (first bool) {
 	if len(o.Result)+len(o.Reason) > MaxFrame-scratchSize {
@@ -133,7 +135,7 @@ func (c *Conn) sent() {
 // Flush passes the queued frames to the writer. It never blocks.
 func (c *Conn) Flush() { c.out.flush() }
 
-// Received adds to the count of received messages: a Conn itself sees only frames.
+// Received adds to the number of received messages, because a Conn itself counts only frames.
 func (c *Conn) Received(messages int) { c.receiving.messages.Add(int64(messages)) }
 
 // Close closes the connection and waits for its writer. Sent messages may be lost.
@@ -144,7 +146,7 @@ func (c *Conn) Close() {
 	})
 }
 
-// ReadTransactions calls f for each transaction of a client's payload. The transactions share memory: they have room
+// ReadTransactions calls f for each transaction of a client's payload. The transactions share allocations, with room
 // for accesses keys each.
 func ReadTransactions(payload []byte, accesses int, f func(*txn.Transaction)) error {
 	r := codec.NewReader(payload)

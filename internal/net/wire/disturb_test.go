@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// A link that is cut holds the sent messages, in order, and delivers them once it has recovered. A link with a longer
+// A link that is cut keeps the sent messages, in order, and delivers them once it has recovered. A link with a longer
 // delay delivers later.
 func TestDisturbedLink(t *testing.T) {
 	link := geo.Link{Delay: 5 * time.Millisecond}
@@ -47,7 +47,7 @@ func TestDisturbedLink(t *testing.T) {
 }
 
 // A link that is faster than declared for a second is reported, with its times. A slower link, or a link with a few
-// short round trips, is not.
+// short round trips, is not reported.
 func TestTooFast(t *testing.T) {
 	link, faster := geo.Link{Delay: 30 * time.Millisecond}, geo.Link{Delay: 5 * time.Millisecond}
 	nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
@@ -84,7 +84,8 @@ func TestTooFast(t *testing.T) {
 	}
 }
 
-// A peer that was given up may go, and come back as another process, which is refused: neither breaks the database.
+// A peer that was given up may disconnect, and return as another process, which is refused. Neither breaks the
+// database.
 func TestGivenUpPeer(t *testing.T) {
 	topology := twoRegions(geo.Link{})
 	topology.Partitions = 2

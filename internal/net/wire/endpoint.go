@@ -18,38 +18,39 @@ import (
 
 // Config identifies a node and the receivers of its messages.
 type Config struct {
-	// Database and Incarnation as in deploy.Database; Process names this process, NodeIncarnation as in Hello.
+	// Database and Incarnation are as in deploy.Database. Process names this process. NodeIncarnation is as in Hello.
 	Database, Incarnation, Process string
 	NodeIncarnation                uint32
 	Self                           geo.NodeID
 	Topology                       *geo.Topology
-	// Addresses are the nodes' host:port, by geo.NodeID.
+	// Addresses holds the nodes' host:port, by geo.NodeID.
 	Addresses []string
 	// Emulate delays sent messages as Topology.Links declares.
 	Emulate bool
 	// Seed seeds the emulation's random generator.
 	Seed uint64
-	// BufferLimit bounds the bytes that a link holds for a peer that does not acknowledge them; more are held, but the
-	// endpoint is congested. 0: 64 MB.
+	// BufferLimit is the number of bytes that a link may keep for a peer without acknowledgement before the endpoint
+	// counts as congested; the link still keeps more. 0 means 64 MiB.
 	BufferLimit int
-	// Durable reports that the node logs the messages that it receives. Then no message is sent before Link.Flush or
-	// Conn.Flush, however much is queued. A peer's frames are acknowledged once Link.Logged confirms them.
+	// Durable is set if the node logs the messages that it receives. Then no message is sent before Link.Flush or
+	// Conn.Flush, however much is queued, and a peer's frames are acknowledged only after Link.Logged.
 	Durable bool
-	// Keys authenticate connections. If nil, any process that knows the database and its incarnation may connect.
+	// Keys authenticates connections. If it is nil, any process that knows the database and its incarnation may connect.
 	Keys *Keys
-	// Receiver makes the receiver of a peer's messages.
+	// Receiver returns the receiver of a peer's messages.
 	Receiver func(from geo.NodeID) Receiver
-	// Client is asked for the receiver of a new client's transactions. ClientGone is called once it receives no more.
+	// Client returns the receiver of a new client's transactions. ClientGone is called when that receiver gets no more
+	// calls.
 	Client     func(c *Conn) Receiver
 	ClientGone func(c *Conn)
-	// Replaceable lists the nodes that a later incarnation may replace. If a later incarnation replaces another node, the
-	// database has lost state.
+	// Replaceable lists the nodes that a later incarnation may replace. If a later incarnation replaces any other node,
+	// the database has lost state.
 	Replaceable []geo.NodeID
 	// Replaced is called when a later incarnation has replaced a peer: after all messages received from the earlier
 	// incarnation, and before any message from the later one. Messages sent are lost until Link.Open confirms that they
 	// are meant for the later incarnation.
 	Replaced func(peer geo.NodeID, incarnation uint32)
-	// Broken is called once, when the database has lost state, with the reason.
+	// Broken is called once, with the reason, if the database has lost state.
 	Broken func(reason string)
 }
 
@@ -57,7 +58,7 @@ type Config struct {
 type Endpoint struct {
 	cfg   Config
 	links []*Link // by geo.NodeID; nil for the node itself
-	// peers are the nodes of each region, without this node.
+	// peers holds the links to the nodes of each region, without this node.
 	peers [][]*Link
 
 	ctx      context.Context
@@ -65,28 +66,28 @@ type Endpoint struct {
 	wg       sync.WaitGroup
 	listener net.Listener
 
-	reached   atomic.Int32 // links that have had a connection
-	congested atomic.Int32 // links that hold too much
+	reached   atomic.Int32 // number of links that have had a connection
+	congested atomic.Int32 // number of congested links
 	stalls    atomic.Int64
 	broken    atomic.Pointer[string]
 
 	toClients, fromClients traffic
 
 	mu    sync.Mutex
-	conns map[net.Conn]struct{} // accepted, for Close
+	conns map[net.Conn]struct{} // accepted and dialled connections, for Close
 
 	rtts []samples // by region
 }
 
-// rttWindow is the age up to which round trips are reported.
+// rttWindow is the maximum age of reported round trips.
 const rttWindow = 10 * time.Second
 
-// samples are a region's latest round trips.
+// samples holds the latest round trips to a region.
 type samples struct {
 	mu   sync.Mutex
 	ring [256]struct{ at, rtt time.Duration }
 	n    int
-	// watch covers all links; each Link has another watch for itself.
+	// watch covers all links to the region; each Link has a separate watch.
 	watch watch
 }
 
@@ -132,13 +133,14 @@ func New(cfg Config) *Endpoint {
 	return e
 }
 
-// Start accepts connections from l and dials the nodes with lower ids.
+// Start accepts connections from l and dials the nodes with lower IDs.
 func (e *Endpoint) Start(l net.Listener) {
 	e.listener = l
 	e.wg.Add(2)
 	go e.accept()
 	go e.probe()
 	for _, l := range e.links {
+		// Of each pair, the node with the higher ID dials, so that a pair has a single connection.
 		if l != nil && l.peer < e.cfg.Self {
 			e.wg.Add(1)
 			go e.dial(l)
@@ -191,13 +193,13 @@ func (e *Endpoint) Ready() (ok bool, why string) {
 // Complete reports whether every peer has been reached.
 func (e *Endpoint) Complete() bool { return int(e.reached.Load()) == len(e.links)-1 }
 
-// Congested reports whether a peer has more than Config.BufferLimit unacknowledged bytes.
+// Congested reports whether any link keeps more than Config.BufferLimit bytes without acknowledgement.
 func (e *Endpoint) Congested() bool { return e.congested.Load() > 0 }
 
-// Stalls counts how often a link became congested.
+// Stalls returns how often a link became congested.
 func (e *Endpoint) Stalls() int64 { return e.stalls.Load() }
 
-// Connected counts the peers that are connected now.
+// Connected returns the number of peers that are connected now.
 func (e *Endpoint) Connected() int {
 	n := 0
 	for _, l := range e.links {
@@ -222,7 +224,7 @@ func (e *Endpoint) ClientTraffic() (requests, answers geo.Traffic) {
 	return e.fromClients.load(), e.toClients.load()
 }
 
-// RoundTrips returns the round trips to region r of the last 10 s, in microseconds; nil when the region has no other
+// RoundTrips returns the round trips to region r in the last 10 s, in microseconds, or nil if the region has no other
 // node.
 func (e *Endpoint) RoundTrips(r geo.Region) *hdrhistogram.Histogram {
 	if len(e.peers[r]) == 0 {
@@ -243,7 +245,7 @@ func (e *Endpoint) RoundTrips(r geo.Region) *hdrhistogram.Histogram {
 
 func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
 	if nanoseconds < 0 {
-		return // not our stamp
+		return // the peer did not return our timestamp
 	}
 	s := &e.rtts[e.cfg.Topology.RegionOf(peer)]
 	now, rtt := Now(), time.Duration(nanoseconds)
@@ -251,14 +253,15 @@ func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
 	defer s.mu.Unlock()
 	s.ring[s.n%len(s.ring)] = struct{ at, rtt time.Duration }{now, rtt}
 	s.n++
+	// With a single peer, the peer's own watch covers the region.
 	if len(e.peers[e.cfg.Topology.RegionOf(peer)]) > 1 {
 		s.watch.add(now, rtt)
 	}
 	e.links[peer].watch.add(now, rtt)
 }
 
-// Fast returns when links were too fast since Start: of each region those to all of its nodes together, where it has
-// several, and then those to each.
+// Fast returns the times since Start in which links were too fast. For each region, it lists first the times of all
+// links together, if there are several, and then the times of each link.
 func (e *Endpoint) Fast() (out []Fast) {
 	for r := range e.rtts {
 		s := &e.rtts[r]
@@ -287,7 +290,7 @@ func (e *Endpoint) congestion(on bool) {
 	}
 }
 
-// fail says that the database is broken.
+// fail reports that the database is broken, once.
 func (e *Endpoint) fail(reason string) {
 	if e.broken.CompareAndSwap(nil, &reason) {
 		e.cfg.Broken(reason)
@@ -314,6 +317,7 @@ func (e *Endpoint) probe() {
 			}
 			if l := peers[n%len(peers)]; l.connected() {
 				l.control(framePing, uint64(Now()))
+				// TCP may take minutes to notice a dead peer; probes make an idle connection send something.
 				if Now()-time.Duration(l.heard.Load()) > silence {
 					l.mu.Lock()
 					if l.current != nil {
@@ -331,7 +335,7 @@ func (e *Endpoint) probe() {
 	}
 }
 
-// dial keeps a connection to a peer with a lower id.
+// dial maintains a connection to a peer with a lower ID.
 func (e *Endpoint) dial(l *Link) {
 	defer e.wg.Done()
 	const first, last = 10 * time.Millisecond, time.Second
@@ -339,6 +343,7 @@ func (e *Endpoint) dial(l *Link) {
 	for e.ctx.Err() == nil && !l.given.Load() {
 		connected, err := e.dialOnce(l)
 		var refusal *Refusal
+		// Further attempts cannot succeed: one of the two processes has lost its state or was replaced.
 		if errors.As(err, &refusal) && (refusal.Code == LostState || refusal.Code == Superseded) && !l.given.Load() {
 			e.fail(refusal.Reason)
 			return
@@ -347,6 +352,7 @@ func (e *Endpoint) dial(l *Link) {
 			backoff = first
 		}
 		select {
+		// The random part keeps many nodes from dialling a restarted peer at the same time.
 		case <-time.After(backoff/2 + rand.N(backoff)):
 		case <-e.ctx.Done():
 			return
@@ -355,7 +361,7 @@ func (e *Endpoint) dial(l *Link) {
 	}
 }
 
-// dialOnce dials a peer and serves the connection; it returns when that has ended.
+// dialOnce dials a peer and serves the connection until it ends.
 func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
 	d := net.Dialer{Timeout: handshake}
 	conn, err := d.DialContext(e.ctx, "tcp", e.cfg.Addresses[l.peer])
@@ -388,7 +394,7 @@ func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
 		return false, err
 	}
 	if r := l.know(&w); r != nil {
-		if r.Code == Superseded { // whoever answers there is to go, not this node
+		if r.Code == Superseded { // the process at that address is outdated, not this node
 			return false, errors.New(r.Reason)
 		}
 		return false, r
@@ -401,7 +407,8 @@ func (e *Endpoint) hello(role Role) Hello {
 		Role: role, From: e.cfg.Self}
 }
 
-// track remembers a connection for Close; false: it is too late, and the connection is closed.
+// track registers a connection for Close. It returns false, and closes the connection, if the endpoint is already
+// closed.
 func (e *Endpoint) track(conn net.Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -428,7 +435,7 @@ func (e *Endpoint) accept() {
 			if e.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			select { // out of descriptors, most likely
+			select { // probably out of file descriptors
 			case <-time.After(10 * time.Millisecond):
 			case <-e.ctx.Done():
 			}
@@ -446,7 +453,7 @@ func (e *Endpoint) accept() {
 	}
 }
 
-// serve takes an accepted connection to its end.
+// serve handles an accepted connection until it ends.
 func (e *Endpoint) serve(conn net.Conn) {
 	fr := newFrameReader(conn)
 	h, err := receiveHello(conn, fr, e.cfg.Keys)
@@ -457,6 +464,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 		}
 		if e.cfg.Keys != nil {
 			e.cfg.Keys.Stranger(conn.RemoteAddr(), err)
+			// The log has the reason; the caller might use it to probe the database.
 			err = errStranger // an unauthenticated caller gets no information
 		}
 		_ = writeFrame(conn, frameRefusal, &Refusal{code, err.Error()})
@@ -488,7 +496,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 		return
 	}
 	if h.ExpectIncarnation != e.cfg.NodeIncarnation {
-		h.Received = 0 // of an earlier incarnation of this node
+		h.Received = 0 // counts an earlier incarnation's frames
 	}
 	if err = writeFrame(conn, frameWelcome, &welcome{e.cfg.Process, e.cfg.NodeIncarnation, l.resume()}); err == nil {
 		err = l.run(s, fr, h.Process, h.Received)
@@ -498,7 +506,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 
 var errStranger = errors.New("who connects here must have a key of this database")
 
-// judge returns why a greeting is refused, nil when it is welcome.
+// judge returns why a greeting is refused, or nil.
 func (e *Endpoint) judge(h *Hello) *Refusal {
 	t := e.cfg.Topology
 	wrong := func(format string, args ...any) *Refusal {
@@ -519,7 +527,7 @@ func (e *Endpoint) judge(h *Hello) *Refusal {
 	return nil
 }
 
-// clientPath emulates the way from this node to a client in its region; nil: not emulated.
+// clientPath returns the emulated link from this node to a client in its region, or nil without emulation.
 func (e *Endpoint) clientPath() *geo.Path {
 	if !e.cfg.Emulate {
 		return nil

@@ -15,65 +15,66 @@ import (
 //
 //	length of what follows, 4 bytes little-endian | type, 1 byte | rest
 //
-// Frames between peers start with an acknowledgement, 4 bytes. In data frames the frame's number follows, 4 bytes, and
-// then messages:
+// Frames between peers start with an acknowledgement, 4 bytes. In a data frame, the frame's number follows, 4 bytes,
+// and then messages:
 //
 //	length of kind and body, uvarint | kind, 1 byte | body
 //
 // Acknowledgements and numbers are the low 32 bits of counters that start at 1 with the link.
 const (
-	frameHello    = 1 // first frame of the side that dials
-	frameWelcome  = 2 // its answer
-	frameRefusal  = 3 // or this one
+	frameHello    = 1 // first frame of the dialling side
+	frameWelcome  = 2 // answer to a hello
+	frameRefusal  = 3 // answer to a hello, in place of frameWelcome
 	frameData     = 4 // peers: messages
-	frameAck      = 5 // peers: nothing but the acknowledgement
-	framePing     = 6 // peers: 8 bytes to be sent back
+	frameAck      = 5 // peers: only the acknowledgement
+	framePing     = 6 // peers: 8 bytes that a pong returns
 	framePong     = 7
 	frameSubmit   = 8 // client to node: transactions
 	frameOutcomes = 9 // node to client: outcomes
 
-	frameChallenge = 10 // where there are keys: the answer to a hello
-	frameProof     = 11 // and the answer to that
+	frameChallenge = 10 // with keys: answer to a hello
+	frameProof     = 11 // with keys: answer to a challenge
 )
 
-// MaxFrame bounds a frame, in bytes.
+// MaxFrame is the maximum size of a frame, in bytes.
 const MaxFrame = 1 << 26
 
 const (
 	lengthBytes = 4
 	headBytes   = lengthBytes + 1        // length, type
-	ackAt       = headBytes              // where a peer's frame has its acknowledgement
-	seqAt       = headBytes + 4          // where a data frame has its number
+	ackAt       = headBytes              // offset of the acknowledgement in a peer's frame
+	seqAt       = headBytes + 4          // offset of the number in a data frame
 	dataBytes   = headBytes + 8          // header of a data frame
-	sealBytes   = 60 << 10               // a batch that has grown to this is sent without waiting for Flush
+	sealBytes   = 60 << 10               // a batch of this size is sent without waiting for Flush
 	readBytes   = 64 << 10               // size of a read buffer
-	minRead     = 4 << 10                // least room worth a read
+	minRead     = 4 << 10                // minimum space for a read
 	maxWrite    = 1 << 20                // maximum number of bytes per write
 	maxVectors  = 256                    // maximum number of chunks per write
-	scratchSize = sealBytes + 12<<10     // of a batch being filled
-	maxGreeting = 4 << 10                // bytes of a frame before the two sides know each other
+	scratchSize = sealBytes + 12<<10     // capacity of a batch being filled
+	maxGreeting = 4 << 10                // maximum size of a frame during the handshake
 	ackEvery    = 128 << 10              // bytes received before a separate acknowledgement is sent
-	handshake   = 10 * time.Second       // for the first frames of a connection
-	silence     = 30 * time.Second       // without a byte: the connection is given up
+	handshake   = 10 * time.Second       // timeout of the handshake
+	silence     = 30 * time.Second       // time without a byte after which a connection is closed
 	probeEvery  = 100 * time.Millisecond // between two probes of a region
 )
 
 func seal(frame []byte) { binary.LittleEndian.PutUint32(frame, uint32(len(frame)-lengthBytes)) }
 
-// chunk is an outgoing frame, or several outgoing control frames.
+// chunk is an outgoing data frame or control frame.
 type chunk struct {
 	buf []byte
-	due time.Duration // when it is written
+	due time.Duration // time at which it is written
 	seq uint32        // of a data frame
 	typ uint8
 }
 
-// Chunks are recycled by size, since a link may hold hundreds of small chunks until they are acknowledged.
+// chunkSizes are the capacities of recycled chunks. Several sizes save memory, because a link may keep hundreds of
+// small chunks until they are acknowledged.
 var chunkSizes = [...]int{512, 4 << 10, 16 << 10, scratchSize}
 
 var chunkPools [len(chunkSizes)]sync.Pool
 
-// newChunk returns a chunk with room for n bytes and no contents.
+// newChunk returns an empty chunk with capacity for n bytes.
 func newChunk(n int) *chunk {
 	for i, size := range chunkSizes {
 		if n <= size {
@@ -96,11 +97,11 @@ func (c *chunk) recycle() {
 	}
 }
 
-// frameReader cuts a stream into frames. What next returns belongs to its receiver when keep is called for it; then the
-// memory is never written again.
+// frameReader splits a stream into frames. A frame returned by next is valid until the next call, unless keep is
+// called: then its memory is never written again.
 type frameReader struct {
 	src   io.Reader
-	limit int // of a frame's length
+	limit int // maximum length of a frame
 	buf   []byte
 	r, w  int
 	kept  bool
@@ -114,7 +115,7 @@ func (f *frameReader) buffered() bool {
 	return f.w-f.r-lengthBytes >= int(binary.LittleEndian.Uint32(f.buf[f.r:]))
 }
 
-// next returns the type and the rest of the next frame.
+// next returns the type and the body of the next frame.
 func (f *frameReader) next() (uint8, []byte, error) {
 	need := lengthBytes
 	for {
@@ -136,16 +137,17 @@ func (f *frameReader) next() (uint8, []byte, error) {
 	}
 }
 
-// newFrameReader returns a reader of a connection before the two sides have exchanged greetings.
+// newFrameReader returns a reader for the handshake of a connection, with the limit maxGreeting.
 func newFrameReader(src io.Reader) *frameReader {
 	return &frameReader{src: src, limit: maxGreeting, buf: make([]byte, minRead)}
 }
 
-// keep makes the memory of the frames returned so far their receiver's.
+// keep passes ownership of the frames returned so far to their receiver.
 func (f *frameReader) keep() { f.kept = true }
 
-// fill reads more, after making room for a frame of need bytes and at least a useful amount.
+// fill reads more data, after making room for a frame of need bytes and for at least minRead bytes.
 func (f *frameReader) fill(need int) error {
+	// Reuse the buffer from its start only if no receiver keeps a part of it.
 	if f.r == f.w && !f.kept {
 		f.r, f.w = 0, 0
 	}
@@ -169,16 +171,16 @@ func (f *frameReader) fill(need int) error {
 	return err
 }
 
-// Messages walks over the messages of a data frame.
+// Messages iterates over the messages of a data frame.
 type Messages struct{ r codec.Reader }
 
 var errNoKind = errors.New("a message has no kind")
 
-// ReadMessages returns the messages of a payload handed to a Receiver.
+// ReadMessages returns the messages of a payload that was passed to a Receiver.
 func ReadMessages(payload []byte) Messages { return Messages{codec.NewReader(payload)} }
 
-// Next returns the next message's kind and body; ok is false at the end and after an error. The body's memory is the
-// receiver's.
+// Next returns the kind and body of the next message. ok is false at the end and after an error. The receiver owns the
+// body's memory.
 func (m *Messages) Next() (kind uint8, body []byte, ok bool) {
 	if m.r.Len() == 0 {
 		return 0, nil, false
@@ -193,5 +195,5 @@ func (m *Messages) Next() (kind uint8, body []byte, ok bool) {
 	return b[0], b[1:], true
 }
 
-// Err returns the payload's decoding error, if any.
+// Err returns the decoding error of the payload, if any.
 func (m *Messages) Err() error { return m.r.Err() }

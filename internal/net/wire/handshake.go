@@ -19,7 +19,7 @@ const (
 )
 
 // If nodes have keys, both sides prove that they have the right key before either side reveals anything about its
-// database (a challenge and its response, HMAC-SHA256):
+// database. The proof is a challenge and its response, with HMAC-SHA256:
 //
 //	dials                                accepts
 //	Hello, with a nonce        ------>
@@ -27,21 +27,22 @@ const (
 //	proof: another MAC of them ------>
 //	                           <------   welcome or Refusal
 //
-// The rest of the connection is the same as without keys, and unencrypted: see docs/security.md.
+// The rest of the connection is as without keys, and unencrypted: see docs/security.md.
 const nonceSize = 32
 
-// MaxNodeIncarnation bounds the incarnations of a node: each has 2^40 numbers for its transactions (raftgroup.First).
+// MaxNodeIncarnation is the maximum incarnation of a node: each incarnation has 2^40 numbers for its transactions
+// (raftgroup.First).
 const MaxNodeIncarnation = 1<<23 - 1
 
-// The sides enter the two MACs of a handshake, so that neither MAC can be sent back.
+// Labels of the two MACs of a handshake. They differ, so that neither MAC can be sent back.
 const (
 	macAccepts = "geobench/wire/accepts"
 	macDials   = "geobench/wire/dials"
 )
 
-// Keys authenticate a node's connections. The node obtains the keys again for each connection.
+// Keys authenticates a node's connections. Its functions are called for each connection, so keys may change.
 type Keys struct {
-	// Peer returns the key of the nodes of the database.
+	// Peer returns the key of the database's nodes.
 	Peer func() ([]byte, error)
 	// Client returns the key of a run's clients, or an error with the reason why these clients may not connect.
 	Client func(run string) ([]byte, error)
@@ -52,32 +53,33 @@ type Keys struct {
 // Role is the purpose of a connection.
 type Role uint8
 
-// The roles.
+// Values of Role.
 const (
 	Peer   Role = 1
 	Client Role = 2
 )
 
-// Hello is the first frame of a connection, from the side that dials.
+// Hello is the first frame of a connection, from the dialling side.
 type Hello struct {
-	// Database and Incarnation of the dialling process, and of the node that it looks for.
+	// Database and Incarnation identify the database that both sides must belong to.
 	Database, Incarnation string
-	// Process is a name that the dialling process made up when it started.
+	// Process is a name that the dialling process chose when it started.
 	Process string
-	// NodeIncarnation counts the earlier processes of the dialling node that have lost their state: see protocol.Config.
+	// NodeIncarnation is the number of earlier processes of the dialling node that have lost their state: see
+	// protocol.Config.
 	NodeIncarnation uint32
 	Role            Role
-	// From is the dialling node; a client leaves it 0. To is the node looked for.
+	// From is the dialling node; 0 for a client. To is the expected node.
 	From, To geo.NodeID
-	// Expect is the process that a peer talked to before, empty at first, and ExpectIncarnation the node's latest
-	// incarnation that it knows.
+	// Expect is the process that a peer was connected to before, empty at first. ExpectIncarnation is the node's latest
+	// incarnation that the peer knows.
 	Expect            string
 	ExpectIncarnation uint32
 	// Received is the number of the last data frame that a peer has received.
 	Received uint32
-	// Run is the run that a client belongs to: its key is that run's.
+	// Run is the run that a client belongs to, and whose key it uses.
 	Run string
-	// nonce is the dialling side's; it is made when the greeting is sent.
+	// nonce is the nonce of the dialling side, chosen when the greeting is sent.
 	nonce string
 }
 
@@ -91,14 +93,13 @@ type Refusal struct {
 type RefusalCode uint8
 
 const (
-	// WrongAddress: the address leads to something else. It may be on its way out: try again.
+	// WrongAddress: another process uses the address. It may be about to exit, so the dialling side retries.
 	WrongAddress RefusalCode = 1
-	// LostState: one of the two processes is not the process that the other had known.
+	// LostState: one of the two processes is not the process that the other side knew.
 	LostState RefusalCode = 2
 	// Unproven: the dialling side has not proved that it may connect.
 	Unproven RefusalCode = 3
-	// Superseded: a later incarnation has taken the place of the dialling side, which must not speak for its node any
-	// more.
+	// Superseded: a later incarnation has replaced the dialling side, which must no longer act for its node.
 	Superseded RefusalCode = 4
 )
 
@@ -160,7 +161,7 @@ func (w *welcome) decode(b []byte) error {
 	return r.Done()
 }
 
-// challenge is the accepting side's answer if it has keys.
+// challenge is the answer of an accepting side with keys.
 type challenge struct{ nonce, proof string }
 
 func (c *challenge) appendTo(b []byte) []byte {
@@ -193,7 +194,7 @@ func sameMAC(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []
 
 func newNonce() string {
 	b := make([]byte, nonceSize)
-	_, _ = rand.Read(b) // it never fails
+	_, _ = rand.Read(b) // Read never fails
 	return string(b)
 }
 
@@ -217,8 +218,8 @@ func writeFrame(conn net.Conn, typ uint8, body appender) error {
 	return err
 }
 
-// greet sends h and returns the answer; the error is a *Refusal if the connection was refused. With a key, greet does
-// not believe a side that has not proved that it has the same key.
+// greet sends h and returns the answer. The error is a *Refusal if the connection was refused. If key is not nil, greet
+// accepts only a side that has proved that it has the same key.
 func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error) {
 	var w welcome
 	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
@@ -256,10 +257,11 @@ func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error
 	if err != nil {
 		return w, err
 	}
+	// The deadline was for the handshake only.
 	return w, conn.SetDeadline(time.Time{})
 }
 
-// respond answers a challenge.
+// respond checks and answers a challenge.
 func respond(conn net.Conn, typ uint8, body []byte, h *Hello, key []byte) error {
 	switch typ {
 	case frameChallenge:
@@ -268,6 +270,7 @@ func respond(conn net.Conn, typ uint8, body []byte, h *Hello, key []byte) error 
 		if err := r.decode(body); err != nil {
 			return err
 		}
+		// An unproven refusal is not returned as a *Refusal: an impostor could otherwise make this node stop.
 		return fmt.Errorf("refused by one that has not proved who it is: %s", r.Reason)
 	default:
 		return fmt.Errorf("a frame of type %d came where a challenge was due: who answers has no key", typ)
@@ -309,10 +312,10 @@ func receiveHello(conn net.Conn, fr *frameReader, keys *Keys) (*Hello, error) {
 	return h, conn.SetDeadline(time.Time{})
 }
 
-// strangerError is the reason why a connection's claimed identity is not believed.
+// strangerError is the reason why the claimed identity of a connection is not accepted.
 type strangerError struct{ error }
 
-// challengeWith has the dialling side prove that it has the key of the nodes, or of its run.
+// challengeWith requires the dialling side to prove that it has the key of the nodes, or of its run.
 func challengeWith(conn net.Conn, fr *frameReader, h *Hello, hello []byte, keys *Keys) error {
 	var key []byte
 	var err error
@@ -327,6 +330,7 @@ func challengeWith(conn net.Conn, fr *frameReader, h *Hello, hello []byte, keys 
 	if len(h.nonce) != nonceSize {
 		return &strangerError{fmt.Errorf("a nonce of %d bytes, not %d", len(h.nonce), nonceSize)}
 	}
+	// A fresh nonce for each connection makes recorded proofs useless.
 	c := &challenge{nonce: newNonce()}
 	c.proof = mac(key, macAccepts, hello, c.nonce)
 	if err := writeFrame(conn, frameChallenge, c); err != nil {

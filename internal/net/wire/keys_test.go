@@ -103,7 +103,7 @@ func TestStrangers(t *testing.T) {
 	eventually(t, 20*time.Second, "all strangers are counted", func() bool { return strangers.Load() >= int64(n) })
 }
 
-// An impostor in a node's place is not believed, whatever it claims about the database.
+// An impostor in a node's place is not accepted, whatever it claims about the database.
 func TestImpostor(t *testing.T) {
 	for name, answer := range map[string]func(net.Conn, *frameReader){
 		"it says that the state is lost": func(c net.Conn, _ *frameReader) { _ = writeFrame(c, frameRefusal, &Refusal{LostState, "gone"}) },
@@ -205,7 +205,7 @@ func TestProofsAreNotRepeated(t *testing.T) {
 	var recorded *proof
 	for _, want := range []uint8{frameWelcome, frameRefusal} {
 		conn, fr, c := challenged(t, nodes[0].cfg.Addresses[0], h)
-		if recorded == nil { // as the node itself would
+		if recorded == nil { // as the node itself would send it
 			recorded = &proof{mac([]byte("the key of the nodes"), macDials, h.appendTo(nil), c.nonce)}
 		}
 		if typ := answered(t, conn, fr, recorded); typ != want {
@@ -225,7 +225,7 @@ func TestProofsAreNotSentBack(t *testing.T) {
 	}
 }
 
-// Clients of the run that is loaded are let in, and go on as ever.
+// Clients of the loaded run are accepted, and work as without keys.
 func TestClientWithAKey(t *testing.T) {
 	var strangers atomic.Int64
 	nodes := locked(t, 1, &strangers)

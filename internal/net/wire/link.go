@@ -19,17 +19,18 @@ type Message interface {
 	AppendTo(b []byte) []byte
 }
 
-// Receiver receives the messages of one link or connection. A single goroutine at a time calls its methods.
+// Receiver receives the messages of a link or connection. Its methods are not called concurrently.
 type Receiver interface {
-	// Receive takes the payload of a data frame: for peers see ReadMessages, for clients ReadTransactions and
-	// ReadOutcomes. The memory is the receiver's. An error ends the connection; a peer's is fatal to the database.
+	// Receive handles the payload of a data frame: for peers see ReadMessages, for clients ReadTransactions and
+	// ReadOutcomes. The receiver owns the memory. An error ends the connection; an error from a peer's payload breaks the
+	// database.
 	Receive(payload []byte) error
-	// Turn is called when all that has arrived was received, before waiting for more. It may block, which in the end
-	// slows the sender down.
+	// Turn is called when everything that has arrived was received, before waiting for more. It may block, which
+	// eventually slows the sender down.
 	Turn()
 }
 
-// Link connects this node to another node. Send and Flush belong to one goroutine.
+// Link connects this node to another node. Send and Flush are for a single goroutine.
 type Link struct {
 	e        *Endpoint
 	peer     geo.NodeID
@@ -37,31 +38,32 @@ type Link struct {
 	s        sender
 	receiver Receiver
 
-	received  atomic.Uint32 // number of the last data frame received over the present connection, or before it
-	delivered uint32        // number of the last frame that the receiver has got; belongs to the reading goroutine
+	received  atomic.Uint32 // number of the last data frame received, over the present or an earlier connection
+	delivered uint32        // number of the last frame passed to the receiver; used only by the reading goroutine
 	logged    atomic.Uint32 // number of the last frame in the node's log, if the node has a log: see Config.Durable
 
 	sent  traffic
-	heard atomic.Int64 // Now when something arrived last
-	given atomic.Bool  // up: see GiveUp
-	watch watch        // of this link's round trips; the lock of its region's samples guards it
+	heard atomic.Int64 // time (Now) at which data last arrived
+	given atomic.Bool  // see GiveUp
+	watch watch        // for this link's round trips; guarded by the lock of its region's samples
 
 	mu      sync.Mutex
 	current *session
 	reached bool
-	process string // of the peer, once it was reached
+	process string // process of the peer, once it was reached
 	problem string // why there is no connection
 	// incarnation is the peer's latest known incarnation.
 	incarnation uint32
 }
 
-// session is the lifetime of one TCP connection of a link.
+// session is the lifetime of a TCP connection of a link.
 type session struct {
 	conn net.Conn
-	done chan struct{} // closed once nothing touches the link any more
+	done chan struct{} // closed when the session no longer uses the link
 }
 
-// Send queues m until Flush. It reports whether the link was clean, so that the caller can note what to flush.
+// Send queues m until Flush. It reports whether nothing was queued before, so that the caller can record which links to
+// flush.
 func (l *Link) Send(m Message) (first bool) {
 	n := 1 + m.Size()
 	if n > MaxFrame-scratchSize {
@@ -81,31 +83,32 @@ func (l *Link) Send(m Message) (first bool) {
 // Flush passes the queued messages to the writer. It never blocks.
 func (l *Link) Flush() { l.out.flush() }
 
-// Logged confirms that all data frames from the peer up to number seq are in the node's log, so the peer may drop them.
-// See Config.Durable.
+// Logged confirms that all data frames from the peer up to number seq are in the node's log, so that the peer may drop
+// them. See Config.Durable.
 func (l *Link) Logged(seq uint32) { l.logged.Store(seq) }
 
-// Acknowledged is the number of the last data frame that the peer has in its log, or has received where it keeps none.
+// Acknowledged returns the number of the last data frame that the peer has in its log, or has received if it has no
+// log.
 func (l *Link) Acknowledged() uint32 { return l.s.acknowledged() }
 
-// Replaying begins a replay of all that this node ever sent, before the endpoint's Start: up to number acknowledged,
-// the peer has it.
+// Replaying starts a replay of everything that this node ever sent, before the endpoint's Start. The peer already has
+// the frames up to number acknowledged.
 func (l *Link) Replaying(acknowledged uint32) { l.s.replaying(acknowledged) }
 
-// Outstanding describes the sent data frames that the peer may lack: the frames after number Acknowledged, up to Last.
+// Outstanding describes the sent data frames that the peer may lack: the frames after Acknowledged, up to Last.
 type Outstanding struct {
 	Acknowledged, Last uint32
 	Frames             [][]byte
 }
 
-// Outstanding returns a copy of it. Everything that was sent must be flushed.
+// Outstanding returns a copy of the outstanding frames. Everything that was sent must be flushed.
 func (l *Link) Outstanding() Outstanding {
 	o := l.s.outstanding()
 	o.Last = l.out.seq
 	return o
 }
 
-// Sent starts a replay at the point that o describes. Call it after Replaying.
+// Sent starts a replay at the point that o describes. It must be called after Replaying.
 func (l *Link) Sent(o *Outstanding) {
 	for i, frame := range o.Frames {
 		c := newChunk(len(frame))
@@ -117,8 +120,8 @@ func (l *Link) Sent(o *Outstanding) {
 	l.s.sent(o.Last)
 }
 
-// Replayed ends the replay. logged is the number of the last data frame from the peer that is in the node's log as a
-// whole.
+// Replayed ends the replay. logged is the number of the last data frame from the peer that is completely in the node's
+// log.
 func (l *Link) Replayed(logged uint32) {
 	l.delivered = logged
 	l.logged.Store(logged)
@@ -135,7 +138,7 @@ func (l *Link) resume() uint32 {
 	return l.received.Load()
 }
 
-// acknowledgement is the number of the last data frame that the peer may forget.
+// acknowledgement returns the number of the last data frame that the peer may drop.
 func (l *Link) acknowledgement() uint32 {
 	if l.e.cfg.Durable {
 		return l.logged.Load()
@@ -144,18 +147,18 @@ func (l *Link) acknowledgement() uint32 {
 }
 
 // Open declares that messages sent from now on are meant for the given incarnation of the peer. Earlier messages are
-// lost unless they have arrived: see Config.Replaced. Like Send, Open belongs to the sending goroutine.
+// lost unless they have arrived: see Config.Replaced. Open is for the goroutine that calls Send.
 func (l *Link) Open(incarnation uint32) {
 	l.out.reset()
 	l.s.open(incarnation)
 }
 
-// Disturb sets the emulated link to the peer to link, and the link that acknowledgements take to back. cut interrupts
-// the link: messages wait until it recovers. Disturb does not change a link that is not emulated.
+// Disturb sets the emulated link to the peer to link, and the link of acknowledgements to back. cut interrupts the
+// link: messages wait until it recovers. Disturb does not change a link that is not emulated.
 func (l *Link) Disturb(link, back geo.Link, cut bool) { l.s.disturb(link, back, cut) }
 
 // GiveUp declares that the peer's process is permanently gone, with its state. Messages sent to it are lost, which does
-// not break the database. If the peer returns as another process, it is refused, and that does not break the database
+// not break the database. If the peer returns as another process, it is refused, which does not break the database
 // either.
 func (l *Link) GiveUp() {
 	if l.given.Swap(true) {
@@ -171,7 +174,7 @@ func (l *Link) GiveUp() {
 	l.reach()
 }
 
-// reach ends the wait for the peer: it was reached, or is permanently gone.
+// reach counts the peer as reached: it was reached, or is permanently gone.
 func (l *Link) reach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +184,7 @@ func (l *Link) reach() {
 	}
 }
 
-// control queues a frame that is lost with the connection.
+// control queues a control frame, which is lost with the connection.
 func (l *Link) control(typ uint8, stamp uint64) {
 	c := newChunk(headBytes + 12)
 	c.typ = typ
@@ -195,14 +198,14 @@ func (l *Link) control(typ uint8, stamp uint64) {
 	l.s.add(c)
 }
 
-// connected reports whether there is a connection.
+// connected reports whether there is a connection that has completed its handshake.
 func (l *Link) connected() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current != nil && l.problem == ""
 }
 
-// begin replaces the link's connection by conn. After it returns, nothing more is received from the old connection.
+// begin makes conn the link's connection. When it returns, nothing more is received from the old connection.
 func (l *Link) begin(conn net.Conn) *session {
 	l.mu.Lock()
 	s, old := l.put(conn)
@@ -211,14 +214,14 @@ func (l *Link) begin(conn net.Conn) *session {
 	return s
 }
 
-// put makes conn the link's connection. The caller holds the lock, and stops the old connection.
+// put makes conn the link's connection. The caller must hold the lock, and must stop the old connection.
 func (l *Link) put(conn net.Conn) (s, old *session) {
 	s, old = &session{conn, make(chan struct{})}, l.current
 	l.current = s
 	return s, old
 }
 
-// stop ends a session's connection and waits until nothing is received from it; nil is none.
+// stop closes a session's connection and waits until nothing is received from it. A nil session is already stopped.
 func (s *session) stop() {
 	if s != nil {
 		_ = s.conn.Close()
@@ -226,8 +229,8 @@ func (s *session) stop() {
 	}
 }
 
-// admit calls begin for a peer that dials, unless its greeting is refused. No other greeting is judged or admitted in
-// between.
+// admit calls begin for a dialling peer, unless its greeting is refused. The lock keeps other greetings from being
+// judged or admitted in between.
 func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
 	l.mu.Lock()
 	r := l.judge(h.Process, h.NodeIncarnation)
@@ -242,13 +245,14 @@ func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
 	s, old := l.put(conn)
 	l.mu.Unlock()
 	old.stop()
+	// Only now: renew resets the counters that the old connection's reader used.
 	if renewed {
 		l.renew(h.NodeIncarnation)
 	}
 	return s, nil
 }
 
-// know judges the process that was dialled, and takes it for the peer.
+// know checks the process that was dialled, and adopts its incarnation.
 func (l *Link) know(w *welcome) *Refusal {
 	l.mu.Lock()
 	r := l.judge(w.process, w.incarnation)
@@ -261,7 +265,7 @@ func (l *Link) know(w *welcome) *Refusal {
 }
 
 // adopt records the peer's incarnation; from now on, earlier incarnations are refused. It reports whether the
-// incarnation is later than the recorded one. The caller holds the lock.
+// incarnation is later than the recorded one. The caller must hold the lock.
 func (l *Link) adopt(incarnation uint32) (renewed bool) {
 	if incarnation > l.incarnation {
 		l.incarnation, l.process, renewed = incarnation, "", true
@@ -270,7 +274,7 @@ func (l *Link) adopt(incarnation uint32) (renewed bool) {
 }
 
 // renew restarts the link with a later incarnation of the peer, which has neither sent nor received anything over it.
-// The old connection is no longer in use.
+// The old connection must no longer be in use.
 func (l *Link) renew(incarnation uint32) {
 	l.delivered = 0
 	l.logged.Store(0)
@@ -279,7 +283,7 @@ func (l *Link) renew(incarnation uint32) {
 	l.e.cfg.Replaced(l.peer, incarnation)
 }
 
-// end is begin's counterpart.
+// end ends a session that begin has started.
 func (l *Link) end(s *session, problem error) {
 	_ = s.conn.Close()
 	l.s.detach()
@@ -294,7 +298,8 @@ func (l *Link) end(s *session, problem error) {
 	close(s.done)
 }
 
-// judge compares a peer's process with the process known before. The caller holds the lock.
+// judge compares a peer's process with the process known before, and returns why it is refused, or nil. The caller must
+// hold the lock.
 func (l *Link) judge(process string, incarnation uint32) *Refusal {
 	name := l.e.cfg.Topology.NodeName(l.peer)
 	switch {
@@ -316,6 +321,7 @@ func (l *Link) judgeExpected(h *Hello) *Refusal {
 	c := &l.e.cfg
 	name := c.Topology.NodeName(c.Self)
 	switch {
+	// A later incarnation of this node exists, so this process must stop.
 	case h.ExpectIncarnation > c.NodeIncarnation:
 		why := fmt.Sprintf("node %s is incarnation %d by now: process %s, incarnation %d, must not speak for it any more", name, h.ExpectIncarnation, c.Process, c.NodeIncarnation)
 		l.e.fail(why)
@@ -326,7 +332,7 @@ func (l *Link) judgeExpected(h *Hello) *Refusal {
 	return nil
 }
 
-// run receives from a connection after the greetings, until the connection ends.
+// run receives from a connection after the handshake, until the connection ends.
 func (l *Link) run(s *session, fr *frameReader, process string, received uint32) error {
 	var writeErr atomic.Pointer[error]
 	err := l.s.attach(s.conn, received, func(err error) {
@@ -340,13 +346,14 @@ func (l *Link) run(s *session, fr *frameReader, process string, received uint32)
 		return err
 	}
 	l.mu.Lock()
-	if l.current == s { // or a later incarnation may be here
+	if l.current == s { // else a later connection has replaced this one
 		l.process, l.problem = process, ""
 	}
 	l.mu.Unlock()
 	l.reach()
 	l.heard.Store(int64(Now()))
 	fr.limit = MaxFrame
+	// The reader fails as well when the writer closes the connection; the writer's error is the cause.
 	if err = l.read(fr); writeErr.Load() != nil {
 		err = *writeErr.Load()
 	}
@@ -372,6 +379,7 @@ func (l *Link) read(fr *frameReader) error {
 			if seq != next {
 				return fmt.Errorf("frame %d came where %d was due", seq, next)
 			}
+			// A peer without our acknowledgement sends frames again. Numbers wrap around, hence the signed difference.
 			if int32(seq-l.delivered) > 0 {
 				fr.keep()
 				if err := l.receiver.Receive(body[4:]); err != nil {
@@ -391,6 +399,7 @@ func (l *Link) read(fr *frameReader) error {
 		default:
 			return fmt.Errorf("a frame of type %d and %d bytes is not for peers", typ, len(body))
 		}
+		// Frames in the other direction usually carry the acknowledgement; on a one-way link it must be sent separately.
 		if sinceAck >= ackEvery {
 			l.control(frameAck, 0)
 			sinceAck = 0

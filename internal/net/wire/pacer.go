@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// start is what Now counts from: any fixed instant of this process.
+// start is the origin of Now.
 var start = time.Now()
 
-// Now is the monotonic clock of this package and its alarms.
+// Now returns the time on the monotonic clock of this package and its alarms.
 func Now() time.Duration { return time.Since(start) }
 
 const never = time.Duration(math.MaxInt64)
 
-// Slack is the time by which an alarm may go off early: about the cost of arming the timer again and waking up for it.
+// Slack is the time by which an alarm may go off early: about the cost of setting the timer again and waking up for it.
 const Slack = 15 * time.Microsecond
 
 // Alarm wakes a goroutine at a set time. The timers of the Go runtime are up to 1 ms late on an idle machine, because
@@ -23,12 +23,12 @@ type Alarm struct {
 	p  *pacer
 	ch chan<- struct{}
 	at time.Duration
-	// place in the pacer's heap, -1: not set
+	// index in the pacer's heap, or -1 if the alarm is not set
 	place int
 }
 
-// NewAlarm returns an alarm that sends to ch, which needs a buffer of one, when it goes off. If the buffer is full, the
-// alarm drops the send: the goroutine already has a pending wake-up. Free the alarm with Close.
+// NewAlarm returns an alarm that sends to ch when it goes off; ch needs a buffer of 1. If the buffer is full, the send
+// is dropped, because the goroutine already has a pending wake-up. The caller must call Close.
 func NewAlarm(ch chan<- struct{}) *Alarm {
 	pacers.Lock()
 	defer pacers.Unlock()
@@ -39,14 +39,14 @@ func NewAlarm(ch chan<- struct{}) *Alarm {
 	return &Alarm{p: pacers.p, ch: ch, place: -1}
 }
 
-// pacers counts the users of the process's only pacer, which stops with the last of them.
+// pacers counts the users of the process's pacer, which stops with the last user.
 var pacers struct {
 	sync.Mutex
 	p     *pacer
 	users int
 }
 
-// Close unsets the alarm and frees it.
+// Close unsets and frees the alarm.
 func (a *Alarm) Close() {
 	a.Set(never)
 	pacers.Lock()
@@ -73,17 +73,18 @@ func (a *Alarm) Set(at time.Duration) {
 	}
 	a.at = at
 	p.insert(a)
+	// The kernel timer is already set for an earlier alarm otherwise.
 	if p.heap[0] == a && at < p.armed {
 		p.armed = at
 		p.timer.arm(max(at-Now(), 1))
 	}
 }
 
-// pacer owns the kernel's timer and a heap of the alarms set.
+// pacer owns the kernel timer and a heap of the alarms that are set.
 type pacer struct {
 	mu    sync.Mutex
 	heap  []*Alarm
-	armed time.Duration // when the timer goes off; never: it is not armed
+	armed time.Duration // time at which the timer goes off; never if it is not set
 	timer kernelTimer
 	done  chan struct{}
 }

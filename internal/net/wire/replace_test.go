@@ -41,12 +41,12 @@ func (d *diary) Receive(payload []byte) error {
 
 func (d *diary) Turn() {}
 
-// replaceable is a node of two that may be followed by other incarnations.
+// replaceable is one of two nodes that other incarnations may replace.
 type replaceable struct {
 	*Endpoint
 	diary
 	broken chan string
-	loop   sync.Mutex // the holder may send
+	loop   sync.Mutex // its holder may send
 }
 
 // send sends a number to the peer.
@@ -80,7 +80,7 @@ func incarnation(t *testing.T, id geo.NodeID, incarnation uint32, addresses []st
 	return n
 }
 
-// start listens and runs until the test is over.
+// start listens and runs until the test ends.
 func (n *replaceable) start(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", n.cfg.Addresses[n.cfg.Self])
@@ -149,7 +149,7 @@ func TestLaterIncarnation(t *testing.T) {
 			other.wantSaid(t, "1")
 			first.wantSaid(t, "2")
 			first.Close()
-			other.send(3) // meant for one that will not get it
+			other.send(3) // meant for an incarnation that will not receive it
 			second := incarnation(t, id, 1, at, nil)
 			second.send(4)
 			second.start(t)
@@ -160,13 +160,13 @@ func TestLaterIncarnation(t *testing.T) {
 			for i := range 300 { // more than one round of acknowledgements
 				other.send(uint8(i))
 			}
-			// Incarnation 2 has never been heard of. The other node, which is lost too, hears of it first.
+			// No process has ever seen incarnation 2. The other node learns of incarnation 3, and is then lost, too.
 			third := incarnation(t, id, 3, at, nil)
 			third.start(t)
 			other.wantSaid(t, "1", "incarnation 1", "4", "incarnation 3")
 			other.Close()
 			another := incarnation(t, 1-id, 7, at, nil)
-			another.send(6) // for incarnation 0 of the other, as far as this one knows
+			another.send(6) // meant for incarnation 0 of the other node, as far as this node knows
 			another.start(t)
 			third.wantSaid(t, "incarnation 7")
 			another.wantSaid(t, "incarnation 3")
@@ -202,8 +202,8 @@ func TestNotOpenedYet(t *testing.T) {
 	second.wantSaid(t, "3")
 }
 
-// Once its node has a later incarnation, a process must never act for the node again, whichever side dials and however
-// often it tries. The process notices this, and stops.
+// Once its node has a later incarnation, a process must never act for the node again, regardless of which side dials
+// and how often it tries. The process notices this, and stops.
 func TestStaleProcessIsRefused(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
 		t.Run(fmt.Sprintf("node %d", id), func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestStaleProcessIsRefused(t *testing.T) {
 			second.send(1)
 			other.wantSaid(t, "incarnation 2", "1")
 			stale := incarnation(t, id, 1, at, func(c *Config) { c.Addresses = slices.Clone(c.Addresses); c.Addresses[id] = "127.0.0.1:0" })
-			if id == 0 { // it accepts: its peer finds it at the node's address
+			if id == 0 { // it accepts connections, so its peer finds it at the node's address
 				second.Close()
 				stale.cfg.Addresses[id] = at[id]
 			}
@@ -287,7 +287,7 @@ func TestIrreplaceable(t *testing.T) {
 	}
 }
 
-// Numbers that no node can have are no greeting.
+// Greetings with impossible incarnations are rejected.
 func TestGreetingOfTooLateAnIncarnation(t *testing.T) {
 	for _, h := range []Hello{{NodeIncarnation: MaxNodeIncarnation + 1}, {ExpectIncarnation: MaxNodeIncarnation + 1}} {
 		h.Role = Peer

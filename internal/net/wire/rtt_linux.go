@@ -17,12 +17,12 @@ func minRTT(conn net.Conn) (rtt time.Duration) {
 	if err != nil {
 		return 0
 	}
-	_ = raw.Control(func(fd uintptr) { // a closed connection has no round trip
+	_ = raw.Control(func(fd uintptr) { // fails if the connection is closed
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			rtt = time.Duration(info.Min_rtt) * time.Microsecond
 		}
 	})
-	if rtt == time.Duration(^uint32(0))*time.Microsecond { // the kernel's word for none
+	if rtt == time.Duration(^uint32(0))*time.Microsecond { // the kernel's value for unknown
 		return 0
 	}
 	return rtt

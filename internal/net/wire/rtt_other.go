@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// minRTT returns 0: only Linux is asked for the round trips of a connection.
+// minRTT returns 0: the round trip of a connection is known only on Linux.
 func minRTT(net.Conn) time.Duration { return 0 }

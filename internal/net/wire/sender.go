@@ -42,42 +42,42 @@ func (r *ring) pop() *chunk {
 // goroutine per TCP connection that writes all due frames together.
 type sender struct {
 	mu    sync.Mutex
-	path  *geo.Path // nil: not emulated
+	path  *geo.Path // nil without emulation
 	rng   *rand.Rand
-	queue ring // not written yet, by due time
-	// probes are unwritten pings and pongs, by due time: they travel outside the connection's order (geo.Path.Datagram).
-	// Without a path, no probe is queued.
+	queue ring // unwritten frames, by due time
+	// probes holds unwritten pings and pongs, by due time: they travel outside the connection's order
+	// (geo.Path.Datagram). It is used only with a path.
 	probes ring
-	// blocked counts the frames at the queue's end that the path refuses; it takes them from resume on.
+	// blocked is the number of frames at the queue's end that the path refuses; it accepts them from resume on.
 	blocked int
 	resume  time.Duration
-	given   bool // up: whatever is added is lost
-	// peer is the incarnation of the peer; meant is the incarnation for which added data frames are meant. If they differ,
-	// frames are lost.
+	given   bool // GiveUp was called: all frames are lost
+	// peer is the incarnation of the peer; meant is the incarnation for which added data frames are meant. If they
+	// differ, these frames are lost.
 	peer, meant uint32
-	// unacked are the data frames that were written and not acknowledged, when resumable.
+	// unacked holds the data frames that were written and not acknowledged, if resumable is set.
 	unacked   ring
 	resumable bool
 	last      uint32 // number of the last data frame queued
 	acked     uint32 // number of the last acknowledged frame
-	again     uint32 // number of the last frame that a replay has added again: the peer may have it
+	again     uint32 // number of the last frame that a replay has added: the peer may have it
 	held      int    // bytes of data frames in queue and unacked
-	limit     int    // of held, above which the sender is congested; 0: none
+	limit     int    // bound on held above which the sender is congested; 0 for none
 	congested bool
-	// congestion is called when congested changes, with the lock held.
+	// congestion is called, with the lock held, when congested changes.
 	congestion func(bool)
-	recv       func() uint32 // number of the last data frame received, to acknowledge
+	recv       func() uint32 // returns the number of the last data frame received, for acknowledgements
 
-	conn    net.Conn // nil: nothing is written
+	conn    net.Conn // nil while there is no connection
 	stopped bool     // the writer must exit
-	idle    bool     // the writer waits for a frame, not for a time
+	idle    bool     // the writer waits for a frame, and has no alarm set
 	writing bool
-	retired []*chunk // acknowledged while the writer may still hold them
+	retired []*chunk // chunks acknowledged while the writer may still use them
 	wake    chan struct{}
 	done    chan struct{} // closed by the writer
 }
 
-// add queues c.
+// add queues c, or drops it if it can never arrive.
 func (s *sender) add(c *chunk) {
 	s.mu.Lock()
 	s.addLocked(c)
@@ -92,7 +92,7 @@ func (s *sender) addLocked(c *chunk) {
 	if c.typ == frameData {
 		s.last = c.seq
 		if s.resumable && int32(c.seq-s.acked) <= 0 {
-			c.recycle() // in a replay
+			c.recycle() // the peer already has it; a replay has added it again
 			return
 		}
 		s.hold(len(c.buf))
@@ -106,7 +106,7 @@ func (s *sender) addLocked(c *chunk) {
 		}
 		c.due = due
 		s.probes.push(c)
-		s.notify() // what the writer waits for may come later
+		s.notify() // the writer may be waiting for a later time
 	case s.conn != nil:
 		s.depart(c)
 		s.queue.push(c)
@@ -119,7 +119,7 @@ func (s *sender) addLocked(c *chunk) {
 	}
 }
 
-// hold adds n bytes to those held and notes when there are too many.
+// hold adds n to the bytes held, and reports a change of congestion.
 func (s *sender) hold(n int) {
 	s.held += n
 	if over := s.held > s.limit; s.limit > 0 && over != s.congested {
@@ -133,6 +133,7 @@ func (s *sender) depart(c *chunk) {
 	if s.path == nil {
 		return
 	}
+	// While earlier frames are refused, a later frame must not overtake them.
 	if s.blocked == 0 && s.send(c, Now()) {
 		return
 	}
@@ -140,7 +141,7 @@ func (s *sender) depart(c *chunk) {
 	s.blocked++
 }
 
-// send asks the path when c is written; false when it refuses.
+// send sets the time at which the path delivers c. It returns false if the path refuses c.
 func (s *sender) send(c *chunk, now time.Duration) bool {
 	due, ok := s.path.Send(now, len(c.buf), s.rng)
 	if ok {
@@ -181,7 +182,7 @@ func (s *sender) disturb(link, back geo.Link, cut bool) {
 	s.notify()
 }
 
-// giveUp drops all frames, now and from now on.
+// giveUp drops all frames, and all frames added later.
 func (s *sender) giveUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,14 +190,14 @@ func (s *sender) giveUp() {
 	s.drop()
 }
 
-// drop drops all frames, with the lock held.
+// drop drops all frames. The lock must be held.
 func (s *sender) drop() {
 	s.hold(-s.held)
 	s.queue, s.probes, s.unacked, s.blocked = ring{}, ring{}, ring{}, 0
 }
 
 // renew drops all frames meant for an earlier incarnation of the peer, and all frames added before open is called for
-// this incarnation. There is no connection.
+// this incarnation. There must be no connection.
 func (s *sender) renew(incarnation uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,21 +212,21 @@ func (s *sender) open(incarnation uint32) {
 	s.meant = incarnation
 }
 
-// acknowledged is the number of the last data frame that was acknowledged.
+// acknowledged returns the number of the last acknowledged data frame.
 func (s *sender) acknowledged() uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acked
 }
 
-// replaying declares that the peer already has the frames up to number seq, which are about to be added again.
+// replaying declares that the peer already has the frames up to number seq, which a replay will add again.
 func (s *sender) replaying(seq uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acked = seq
 }
 
-// outstanding returns the data frames that were not acknowledged.
+// outstanding returns copies of the data frames that were not acknowledged.
 func (s *sender) outstanding() Outstanding {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,6 +271,7 @@ func (s *sender) ack(seq uint32) {
 	for s.unacked.len() > 0 && int32(s.unacked.front().seq-seq) <= 0 {
 		c := s.unacked.pop()
 		s.hold(-len(c.buf))
+		// The writer may be writing this chunk; it recycles retired chunks after the write.
 		if s.writing {
 			s.retired = append(s.retired, c)
 		} else {
@@ -279,13 +281,14 @@ func (s *sender) ack(seq uint32) {
 	s.mu.Unlock()
 }
 
-// attach starts writing to conn, from the first data frame after number seq. It fails when the peer misses frames that
-// it had acknowledged, or knows some that were never sent.
+// attach starts writing to conn, from the data frame after number seq. It returns an error if the peer lacks frames
+// that it had acknowledged, or reports frames that were never sent.
 func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 	s.ack(seq)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.queue
+	// After a replay, the peer may have received frames that this process has not written yet.
 	for old.len() > 0 && old.front().typ == frameData && int32(old.front().seq-seq) <= 0 && int32(old.front().seq-s.again) <= 0 {
 		c := old.pop()
 		s.hold(-len(c.buf))
@@ -302,6 +305,7 @@ func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 	}
 	s.queue, s.probes = ring{}, ring{}
 	s.conn, s.stopped, s.idle, s.blocked = conn, false, false, 0
+	// Unacknowledged frames were written to a lost connection; they are sent again, before newer frames.
 	for s.unacked.len() > 0 {
 		c := s.unacked.pop()
 		s.depart(c)
@@ -321,7 +325,7 @@ func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 	return nil
 }
 
-// detach stops the writer and waits for it. The caller has closed the connection.
+// detach stops the writer and waits for it. The caller must have closed the connection.
 func (s *sender) detach() {
 	s.mu.Lock()
 	if s.conn == nil {
@@ -338,7 +342,7 @@ func (s *sender) detach() {
 	s.mu.Unlock()
 }
 
-// write is the writer's goroutine.
+// write is the goroutine of the writer.
 func (s *sender) write(conn net.Conn, failed func(error)) {
 	defer close(s.done)
 	var alarm *Alarm
@@ -387,7 +391,7 @@ func (s *sender) write(conn net.Conn, failed func(error)) {
 			_, err = b.WriteTo(conn)
 		}
 		if err != nil {
-			// Chunks that the reader's side acknowledges from now on are no longer ours.
+			// From now on, the reader's side may recycle acknowledged chunks.
 			s.mu.Lock()
 			s.writing = false
 			s.mu.Unlock()
@@ -398,8 +402,8 @@ func (s *sender) write(conn net.Conn, failed func(error)) {
 	}
 }
 
-// take waits until frames are due and moves them into batch; nil when the writer shall end. It is called and returns
-// with the lock held.
+// take waits until frames are due and moves them into batch. It returns nil if the writer must exit. The lock is held
+// at the call and on return.
 func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 	for {
 		if s.stopped {
@@ -409,6 +413,7 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 		if s.path != nil {
 			now = Now()
 			s.unblock(now)
+			// An alarm may go off early by Slack; frames due within that time are written, too.
 			now += Slack
 		}
 		for s.probes.len() > 0 && s.probes.front().due <= now && len(batch) < maxVectors {
@@ -454,17 +459,17 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 type outbox struct {
 	s    *sender
 	typ  uint8
-	head int // bytes of a frame's header
+	head int // size of a frame's header in bytes
 	buf  []byte
-	seq  uint32 // of the last data frame
-	// sent counts the frames that are queued.
+	seq  uint32 // number of the last data frame
+	// sent counts the queued frames.
 	sent *traffic
-	// hold keeps full frames here until flush.
+	// hold keeps full frames in full until flush.
 	hold bool
 	full []*chunk
 }
 
-// open returns the frame being filled.
+// open returns the frame being filled, and starts it if necessary.
 func (o *outbox) open() []byte {
 	if len(o.buf) == 0 {
 		if o.buf == nil {
@@ -476,7 +481,7 @@ func (o *outbox) open() []byte {
 	return o.buf
 }
 
-// overflow takes the frame being filled, which has grown enough.
+// overflow ends the frame being filled, which has reached sealBytes.
 func (o *outbox) overflow() {
 	if !o.hold {
 		o.flush()
@@ -485,7 +490,7 @@ func (o *outbox) overflow() {
 	o.full = append(o.full, o.cut())
 }
 
-// flush queues all that was filled.
+// flush queues all collected frames.
 func (o *outbox) flush() {
 	for i, c := range o.full {
 		o.queue(c)
@@ -502,7 +507,7 @@ func (o *outbox) reset() {
 	o.buf, o.full, o.seq = o.buf[:0], nil, 0
 }
 
-// queue counts a frame before it is somebody else's.
+// queue counts and queues a frame. It counts first, because add passes ownership of the chunk.
 func (o *outbox) queue(c *chunk) {
 	o.sent.frame(len(c.buf))
 	o.s.add(c)
@@ -521,7 +526,7 @@ func (o *outbox) cut() *chunk {
 		c.buf = append(c.buf, o.buf...)
 		o.buf = o.buf[:0]
 	} else {
-		c.buf, o.buf = o.buf, c.buf[:0] // not worth a copy
+		c.buf, o.buf = o.buf, c.buf[:0] // swap the buffers: the frame is too large to copy
 		if cap(o.buf) > 4*scratchSize {
 			o.buf = nil
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// kernelTimer is a runtime timer where there is no timerfd.
+// kernelTimer is a runtime timer, for systems without timerfd.
 type kernelTimer struct{ s *timerState }
 
 type timerState struct {

@@ -7,38 +7,38 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// watched is the number of latest round trips of a link that are judged together: one second of a region's probes, see
-// probeEvery.
+// watched is the number of consecutive round trips of a link that a watch considers together: a second of a region's
+// probes, see probeEvery.
 const watched = 10
 
 // maxFast is the maximum number of times that a watch keeps; after that, the last entry is extended.
 const maxFast = 100
 
-// Fast is a time in which a link was faster than declared: the median of ten consecutive round trips was below
+// Fast is an interval in which a link was faster than declared: the median of ten consecutive round trips was below
 // geo.Topology.LeastRTT. A busy machine cannot make a round trip shorter than its delays, and the median ignores the
 // few round trips in flight when a link changed.
 type Fast struct {
-	// Region is the region of the nodes that were too near, or of a single node if Single is set.
+	// Region is the region of the nodes that were too near. If Single is set, only Peer was.
 	Region geo.Region
 	Peer   geo.NodeID
 	Single bool
-	// From and To are the times of the first and the last round trip that was too short, by Now.
+	// From and To are the start of the first and the end of the last round trip that was too short, by Now.
 	From, To time.Duration
-	// Median is the shortest of the medians.
+	// Median is the minimum of the medians.
 	Median time.Duration
 }
 
-// watch finds out when a link was too fast.
+// watch finds the times in which a link was too fast.
 type watch struct {
 	least time.Duration
 	ring  [watched]struct{ sent, rtt time.Duration }
 	n     int
-	short int // of the ring, too short
+	short int // number of round trips in the ring that are too short
 	now   bool
 	spans []Fast
 }
 
-// add takes note of a round trip that ended at an instant.
+// add records a round trip that ended at time at.
 func (w *watch) add(at, rtt time.Duration) {
 	slot := &w.ring[w.n%watched]
 	if w.n >= watched && slot.rtt < w.least {
@@ -49,6 +49,7 @@ func (w *watch) add(at, rtt time.Duration) {
 	if rtt < w.least {
 		w.short++
 	}
+	// More than half of the round trips must be too short for the median to be too short.
 	if w.n < watched || w.short <= watched/2 {
 		w.now = false
 		return
@@ -62,7 +63,8 @@ func (w *watch) add(at, rtt time.Duration) {
 	last.To, last.Median = to, min(last.Median, median)
 }
 
-// fast is from when to when round trips of the ring were too short, and their median, which is too short itself.
+// fast returns the start of the first and the end of the last round trip in the ring that was too short, and the median
+// of all.
 func (w *watch) fast() (from, to, median time.Duration) {
 	var rtts [watched]time.Duration
 	first := true

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// The watch judges ten round trips at a time, by their median. s is a round trip that is too short, l one that is not;
-// they are a tenth of a second apart.
+// The watch considers ten round trips at a time, by their median. s is a round trip that is too short, l any other;
+// they are 0.1 s apart.
 func TestWatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rtts string
-		want string // from-to of each time, in tenths of a second
+		want string // from-to of each interval, in tenths of a second
 	}{
 		"as declared":               {"llllllllllllllllllll", ""},
 		"too few to tell":           {"sssssssss", ""},

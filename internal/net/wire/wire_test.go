@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// number is a message that counts, padded to a length.
+// number is a message that contains a number, padded to a length.
 type number struct {
 	n    uint64
 	size int
@@ -64,7 +64,7 @@ func (c *counting) Turn() {
 	}
 }
 
-// twoRegions is a topology of two nodes with this link between them.
+// twoRegions returns a topology of two nodes with this link between them.
 func twoRegions(link geo.Link) *geo.Topology {
 	local := geo.Link{Delay: 200 * time.Microsecond}
 	return &geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1,
@@ -268,7 +268,7 @@ func TestCounters(t *testing.T) {
 	wait(t, 10*time.Second, "all messages", nodes[1].receivers[0].done, nodes...)
 	sent := nodes[0].Sent(1)
 	bytes, n := sent.Bytes, sent.Messages
-	// Each message has a length and a kind, each batch a header; probes and acknowledgements may come on top.
+	// Each message has a length and a kind, each batch a header. Probes and acknowledgements may add to this.
 	want := int64(messages*102 + 10*dataBytes)
 	if bytes < want || bytes > want+100*(n-messages) || n < messages {
 		t.Errorf("%d bytes and %d messages sent, want %d and %d and a few probes", bytes, n, want, messages)
@@ -384,7 +384,7 @@ func TestCongestionIsReported(t *testing.T) {
 	if ok, why := nodes[0].Ready(); ok || !strings.Contains(why, "1 of 1 peers not reached: b/0/0") {
 		t.Errorf("ready %v: %q", ok, why)
 	}
-	// Reached at last, node 1 gets all of it.
+	// Once node 1 is reached, it receives all messages.
 	h := Hello{Database: "db", Incarnation: "one", Process: "p1", Role: Peer, From: 1}
 	conn, err := net.Dial("tcp", nodes[0].cfg.Addresses[0])
 	if err != nil {

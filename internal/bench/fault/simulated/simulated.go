@@ -1,5 +1,5 @@
-// Package simulated plays a timeline of faults in a simulation: it is the fault.Injector of virtual time, for measured
-// runs and for explorers of protocol behavior.
+// Package simulated is the fault.Injector of simulations. It plays a timeline of faults in virtual time, for measured
+// runs and for the explorer of protocols.
 package simulated
 
 import (
@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// poll is the retry interval, in virtual time, of an unfinished step of a fault's life.
+	// poll is the retry interval, in virtual time, of an unfinished step of a fault.
 	poll = time.Millisecond
-	// Patience is after how long a fault is given up.
+	// Patience is the virtual time after which a fault is given up.
 	Patience = 10 * time.Second
 )
 
 // Injector plays a timeline: see Start.
 type Injector struct {
-	// Timeline is the timeline that it plays, with its progress.
+	// Timeline is the timeline, with its progress.
 	Timeline *fault.Timeline
-	// Err is the reason why it cannot continue; nil while it can.
+	// Err is the error that stopped the injector; nil while it works.
 	Err error
 
 	s       *sim.Sim
@@ -31,13 +31,14 @@ type Injector struct {
 	t       *geo.Topology
 	durable bool
 	start   time.Duration
-	offsets []time.Duration // of the clocks of nodes that no fault sets
+	offsets []time.Duration // clock offsets of nodes that no fault disturbs
 	links   [][]geo.Link    // the current links
 	cut     map[[2]geo.NodeID]bool
 }
 
-// Start plays a plan's faults in a simulation, whose nodes have logs if fault.Database.LogsSimulated returns true.
-// Their times count from start, a virtual time. offsets are the offsets of sim.Config.ClockOffsets.
+// Start starts playing the faults of a plan in a simulation. The nodes of the simulation must have logs if
+// fault.Database.LogsSimulated returns true. Fault times count from start, a virtual time. offsets are those of
+// sim.Config.ClockOffsets.
 func Start(s *sim.Sim, d *fault.Database, p *fault.Plan, start time.Duration, offsets []time.Duration) *Injector {
 	in := &Injector{
 		Timeline: fault.NewTimeline(p, poll, Patience), s: s, d: d, t: d.Topology, durable: d.LogsSimulated(p),
@@ -47,10 +48,10 @@ func Start(s *sim.Sim, d *fault.Database, p *fault.Plan, start time.Duration, of
 	return in
 }
 
-// Over reports whether every fault is done, or nothing more will come of it.
+// Over reports whether every fault is done, or the injector has stopped with an error.
 func (in *Injector) Over() bool { return in.Err != nil || in.Timeline.Over() }
 
-// step takes the steps that are due and asks to be called again for the next.
+// step performs the steps that are due and schedules the next call.
 func (in *Injector) step() {
 	next, err := in.Timeline.Step(context.Background(), in.s.Now()-in.start, in, false)
 	if err != nil {
@@ -80,7 +81,7 @@ func (in *Injector) Inject(_ context.Context, _ *fault.Life, c *fault.Conditions
 	return nil
 }
 
-// Propagated implements fault.Injector: virtual networks change immediately.
+// Propagated implements fault.Injector. Changes of a virtual network take effect immediately.
 func (in *Injector) Propagated(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
 	return true, nil
 }
@@ -91,7 +92,7 @@ func (in *Injector) Recover(_ context.Context, _ *fault.Life, c *fault.Condition
 	return nil
 }
 
-// Recovered implements fault.Injector. New incarnations have recovered when nothing lacks a copy any more.
+// Recovered implements fault.Injector. New incarnations have recovered once every row has all of its copies again.
 func (in *Injector) Recovered(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	return !l.Replaced || in.s.FullyReplicated(), nil
 }
@@ -99,7 +100,7 @@ func (in *Injector) Recovered(_ context.Context, l *fault.Life, _ *fault.Conditi
 // Cleanup implements fault.Injector.
 func (in *Injector) Cleanup(context.Context, *fault.Life) error { return nil }
 
-// apply brings the simulation to the conditions.
+// apply establishes the conditions in the simulation.
 func (in *Injector) apply(c *fault.Conditions) {
 	if !reflect.DeepEqual(c.Links, in.links) {
 		in.links = c.Links

@@ -11,44 +11,45 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// EngineCatalog is the engines that can be deployed.
+// EngineCatalog is a set of engines.
 type EngineCatalog interface {
-	// Names of all engines, sorted.
+	// Names returns the names of all engines, sorted.
 	Names() []string
-	// Lookup an engine by name.
+	// Lookup returns the engine with this name.
 	Lookup(name string) (*protocol.Engine, bool)
 }
 
-// Abilities describe the capabilities of the environment that runs the manifests.
+// Abilities describes the capabilities of the environment that runs the manifests.
 type Abilities struct {
-	// Engines that can be deployed.
+	// Engines are the engines that can be deployed.
 	Engines EngineCatalog
-	// Targets are the databases of others that can be reached by spec.external; nil for none.
+	// Targets are the third-party databases that spec.external can name; nil for none.
 	Targets EngineCatalog
-	// Pods: databases that are programs of any image can be deployed. Clients lists the supported clients of such
+	// Pods is set if databases that are programs of any image can be deployed. Clients are the supported clients of such
 	// databases, by spec.pods.client.
 	Pods    bool
 	Clients EngineCatalog
-	// Emulations that work, Auto included.
+	// Emulations are the supported emulations, including Auto.
 	Emulations []v1alpha1.Emulation
-	// Verifications that work.
+	// Verifications are the supported verifications.
 	Verifications []v1alpha1.Verification
-	// Faults that can be injected, as the fields of a fault are called.
+	// Faults are the kinds of faults that can be injected, named like the fields of a fault.
 	Faults []string
-	// Timeline is the most that a run may measure, all repetitions together; 0 is without limit.
+	// Timeline is the maximum measured time of a run over all repetitions; 0 means no limit.
 	Timeline time.Duration
-	// Machine is the machine that runs all nodes; the zero value if nodes have separate machines or containers.
+	// Machine is the machine that runs all nodes. It is the zero value if nodes have separate machines or containers.
 	Machine Machine
-	// History limits recorded and checked histories.
+	// History limits the recorded and checked histories.
 	History HistoryLimits
-	// RealTime: links without emulation are real, so that no fault can change the links of a database with emulation None.
+	// RealTime is set if links without emulation are real, so that no fault can change the links of a database with
+	// emulation None.
 	RealTime bool
-	// Place is the name of the environment for messages: geobench run, for example. Empty means any environment.
+	// Place is the name of the environment in messages, for example geobench run. Empty means any environment.
 	Place string
 }
 
-// Default returns the abilities of a cluster: the given engines (nil: all of package engines), programs of any image,
-// every kind of network emulation, and every verification.
+// Default returns the abilities of a cluster with the given engines (nil means all of package engines): programs of any
+// image, every emulation, and every verification.
 func Default(engines EngineCatalog) Abilities {
 	if engines == nil {
 		engines = builtEngines{}
@@ -65,14 +66,14 @@ func Default(engines EngineCatalog) Abilities {
 			v1alpha1.VerifyStrictSerializable, v1alpha1.VerifyConvergence,
 		},
 		Faults:   fault.ClusterKinds,
-		Timeline: 6 * time.Hour, // longer timelines would be reported in minutes: see result.Resolution
+		Timeline: 6 * time.Hour, // longer timelines would have a resolution of minutes: see result.Resolution
 		History:  HistoryLimits{FileBytes: deploy.MaxHistory},
 		Place:    "the operator",
 	}
 }
 
-// local returns the abilities of Default without containers. Every emulation except None is the emulation of the links
-// by the simulator or the process.
+// local returns the abilities of Default without containers. Any emulation other than None means that the simulator or
+// the process itself emulates the links.
 func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
 	a.Pods, a.Clients, a.Targets = false, nil, nil
@@ -80,27 +81,28 @@ func local(engines EngineCatalog, place string, faults []string) Abilities {
 	return a
 }
 
-// Simulator is what geobench simulate can do: every fault, too.
+// Simulator returns the abilities of geobench simulate, which supports every fault.
 func Simulator(engines EngineCatalog) Abilities {
 	return local(engines, "geobench simulate", fault.SimulatorKinds)
 }
 
-// Process is what geobench run can do.
+// Process returns the abilities of geobench run.
 func Process(engines EngineCatalog) Abilities {
 	a := local(engines, "geobench run", fault.BuiltInKinds)
 	a.RealTime, a.Targets = true, targets.Elsewhere{}
 	return a
 }
 
-// Isolation is what geobench isolation can do: it plays engines in the simulator, and databases that run already.
+// Isolation returns the abilities of geobench isolation, which plays engines in the simulator and databases that
+// already run.
 func Isolation(engines EngineCatalog) Abilities {
 	a := local(engines, "geobench isolation", fault.SimulatorKinds)
 	a.Targets = targets.Elsewhere{}
 	return a
 }
 
-// Target returns the abilities for a running database that is not geobench's: it is loaded, measured and verified, and
-// no fault is injected into it.
+// Target returns the abilities for a running database other than Geobench's own. It is loaded, measured and verified,
+// but no faults are injected.
 func Target() Abilities {
 	return local(nil, "a target, whose nodes are not geobench's", nil)
 }

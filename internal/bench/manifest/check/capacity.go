@@ -19,23 +19,24 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Machine is a machine that runs all nodes of a database. 0 is unknown.
+// Machine describes a machine that runs all nodes of a database. 0 means unknown.
 type Machine struct {
 	CPUs        int
 	MemoryBytes int64
 }
 
-// MostNodesPerCPU is the maximum number of nodes per CPU of one machine. Every node wakes up for its timers and its
-// peers' heartbeats many times a second, so that a larger number would measure the scheduler.
+// MostNodesPerCPU is the maximum number of nodes per CPU of a machine. Every node wakes up many times a second for
+// timers and heartbeats of its peers, so with more nodes the scheduler would be measured.
 const MostNodesPerCPU = 50
 
-// OnThisMachine returns the abilities of geobench run with the limits of the machine that it runs on.
+// OnThisMachine returns abilities a with the limits of the machine that this process runs on.
 func OnThisMachine(a Abilities) Abilities {
 	a.Machine = Machine{CPUs: runtime.GOMAXPROCS(0), MemoryBytes: memoryOf("/proc/meminfo", "/sys/fs/cgroup/memory.max")}
 	return a
 }
 
-// memoryOf returns the memory of this machine, or of the container if that is less; 0 if neither file has it.
+// memoryOf returns the memory of this machine, or the memory limit of its container if that is less; 0 if neither is
+// known.
 func memoryOf(meminfo, limit string) (bytes int64) {
 	text, _ := os.ReadFile(meminfo)
 	for line := range strings.Lines(string(text)) {
@@ -51,7 +52,7 @@ func memoryOf(meminfo, limit string) (bytes int64) {
 	return bytes
 }
 
-// machine checks that the nodes of a database on one machine do not overload its CPUs.
+// machine checks that the nodes of a database do not overload the CPUs of a single machine.
 func (d *database) machine(ps *Problems) {
 	if d.Machine.CPUs == 0 || d.Spec.External != nil || d.Spec.RunsPrograms() {
 		return
@@ -63,8 +64,8 @@ func (d *database) machine(ps *Problems) {
 	}
 }
 
-// memory: the rows that are loaded fit into the nodes that hold them. The size that a workload reports is a lower
-// bound.
+// memory checks that the loaded rows fit into the memory of the nodes that store them. The size that a workload reports
+// is a lower bound.
 func (r *benchmarkRun) memory(ps *Problems, w workload.Workload) {
 	sized, ok := w.(workload.Sized)
 	if !ok || r.db.Spec.External != nil || r.db.Spec.RunsPrograms() {
@@ -76,11 +77,12 @@ func (r *benchmarkRun) memory(ps *Problems, w workload.Workload) {
 	}
 	params, errs := e.Resolve(r.db.Spec.Engine.Parameters)
 	shape := geo.Topology{Regions: r.db.Spec.RegionNames(), Homes: len(r.db.Spec.Homes), Partitions: int(r.db.Spec.PartitionsPerRegion), Replicas: int(r.db.Spec.ReplicasPerPartition), Groups: plan.Groups(&r.db.Spec)}
+	// Another rule reports wrong parameters and layouts.
 	if len(errs) > 0 || e.Accepts(&shape, params) != nil {
 		return
 	}
 	size, layout := sized.Size(), e.Layout(&shape, params)
-	held := map[geo.NodeID]int{} // cells
+	held := map[geo.NodeID]int{} // number of cells per node
 	for shard := range layout.Shards() {
 		for _, n := range layout.Group(shard).Members {
 			held[n] += len(layout.Cells(shard))
@@ -109,15 +111,15 @@ func (r *benchmarkRun) memory(ps *Problems, w workload.Workload) {
 	}
 }
 
-// limitFor returns the memory limit of a container that may fill the given number of bytes with rows.
+// limitFor returns the memory limit of a container in which rows may take the given number of bytes.
 func limitFor(bytes int64) string {
 	return fmt.Sprintf("%dGi", int64(math.Ceil(float64(bytes)/deploy.FullPercent*100/9*10/(1<<30))))
 }
 
 func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// history: a check is not certain to exceed the record of a worker, or the memory of the operator. Only an open loop
-// says beforehand how many transactions there will be; without a curve, which lowers its rate.
+// history checks that a recorded history cannot exceed the file size of a worker or the memory of the operator. Only an
+// open loop without a curve has a number of transactions that is known beforehand.
 func (r *benchmarkRun) history(ps *Problems) {
 	l := &r.Spec.Load
 	open := l.Arrival == v1alpha1.ArrivalConstant || l.Arrival == v1alpha1.ArrivalPoisson
@@ -170,8 +172,8 @@ func (r *benchmarkRun) samples(ps *Problems) {
 	}
 }
 
-// HistoryLimits bound the history of a run that spec.verify has checked. 0 is without limit.
+// HistoryLimits limits the history that is recorded and checked for spec.verify. 0 means no limit.
 type HistoryLimits struct {
-	// FileBytes limits the record of a worker, and MemoryBytes the memory of a check.
+	// FileBytes limits the file of a worker, and MemoryBytes the memory of a check.
 	FileBytes, MemoryBytes int64
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// capacity are manifests with placeholders for the excessive values.
+// capacity holds manifests with placeholders for the values that may be too large.
 const capacity = `
 apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
@@ -33,7 +33,8 @@ spec:
   objectives: [OBJECTIVE]
 `
 
-// What cannot fit is refused before it begins, with the figure and the cure; what fits is not.
+// TestCapacity checks that runs that cannot fit are refused before they start, with the figure and a remedy, and that
+// others are not.
 func TestCapacity(t *testing.T) {
 	const tpcc, small = "tpcc: {warehousesPerPartition: 100}", "smallbank: {customers: 1000}"
 	cluster, operator := check.Default(nil), check.Default(nil)
@@ -43,7 +44,7 @@ func TestCapacity(t *testing.T) {
 	for name, c := range map[string]struct {
 		on                                          check.Abilities
 		database, workload, load, verify, objective string
-		want                                        []string // nil: it is valid
+		want                                        []string // nil if the manifests are valid
 	}{
 		"39 GB in nodes of 8 GiB": {on: cluster, workload: tpcc, want: []string{"spec.workload.tpcc.warehousesPerPartition: 100: node a/0/0 holds rows of at least ",
 			"may fill 5.4 GiB (75% of what is left of its memory limit of 8Gi for the Go runtime): take at most 18, or give GeoDatabase db spec.resources.limits.memory of at least 44Gi"}},
@@ -96,7 +97,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// The memory of a container counts where it is less than the machine's.
+// TestMemoryOfThisMachine checks that the memory limit of a container counts if it is less than the machine's memory.
 func TestMemoryOfThisMachine(t *testing.T) {
 	file := func(text string) string {
 		path := filepath.Join(t.TempDir(), "f")

@@ -1,10 +1,9 @@
-// Package check holds the rules about manifests that need more than one object, or the abilities of this build. For
-// example, a region must be in the profile, the engine must have such a parameter, and the workload must fit the shape
-// of the database. They are pure functions on typed objects with defaults. `geobench validate` and the operator's
-// Preflight share them, so that both refuse the same manifests with the same messages. Rules about a single object are
-// in the CRDs.
+// Package check contains the rules for manifests that involve more than one object, or the abilities of this build. For
+// example, a region must be in the profile, and the workload must fit the shape of the database. The rules are pure
+// functions on typed objects with defaults. `geobench validate` and the operator's Preflight share them, so both refuse
+// the same manifests with the same messages. The rules for single objects are in the CRDs.
 //
-// Each rule is a function of a chain. It adds a Problem that names the field, its value and a correct value.
+// Each rule is a function in a list. It adds a Problem that names the field, its value and a correct value.
 package check
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Profile checks a network profile by itself.
+// Profile checks a network profile on its own.
 func Profile(p *v1alpha1.NetworkProfile) Problems {
 	ps := profileSpec("spec", &p.Spec)
 	return ps.about("NetworkProfile", p.Name)
@@ -49,7 +48,8 @@ func profileSpec(path string, s *v1alpha1.NetworkProfileSpec) Problems {
 	return ps
 }
 
-// Database checks a database against its network profile (spec.network.profile, or the profile that profileRef names).
+// Database checks a database against its network profile, which is spec.network.profile or the profile named by
+// profileRef.
 func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) Problems {
 	db, ps := rendered(db, profile, a)
 	if len(ps) > 0 {
@@ -76,7 +76,8 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 	return ps.about("GeoDatabase", db.Name)
 }
 
-// rendered is the database with the pods that its engine's name stands for, where there are containers.
+// rendered returns the database with the pods that the name of its engine stands for, if there are containers;
+// otherwise db itself.
 func rendered(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) (*v1alpha1.GeoDatabase, Problems) {
 	var ps Problems
 	if !a.Pods || !servers.Renders(db) {
@@ -100,8 +101,8 @@ type database struct {
 	Abilities
 }
 
-// external checks a database that already runs: it is of a supported kind, each region has an endpoint, and no field
-// that applies only to deployed nodes is set.
+// external checks a database that already runs: it is of a supported kind, each region has an endpoint, and no field is
+// set that applies only to deployed nodes.
 func (d *database) external(ps *Problems) {
 	x := d.Spec.External
 	switch {
@@ -152,8 +153,8 @@ func (d *database) external(ps *Problems) {
 	}
 }
 
-// ownHost reports whether a host name refers to a different host for every client, or to none. The connecting process
-// checks the resolved address.
+// ownHost reports whether a host name refers to a different host for every client, or to none. It does not resolve
+// names; the connecting process checks the resolved address.
 func ownHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -164,13 +165,13 @@ func ownHost(host string) bool {
 }
 
 var (
-	// metadata are the addresses at which clouds identify a machine, in addition to link-local addresses.
+	// metadata are the addresses of clouds' metadata services that are not link-local.
 	metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
-	// translated are IPv4 addresses in IPv6 (RFC 6052).
+	// translated is the prefix of IPv4 addresses embedded in IPv6 (RFC 6052).
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// OwnAddress reports whether an address leads the connecting machine to itself, or to the metadata of a cloud.
+// OwnAddress reports whether an address leads to the connecting machine itself or to the metadata service of a cloud.
 func OwnAddress(ip netip.Addr) bool {
 	if ip = ip.Unmap().WithZone(""); translated.Contains(ip) {
 		b := ip.As16()
@@ -179,12 +180,12 @@ func OwnAddress(ip netip.Addr) bool {
 	return ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() || slices.Contains(metadata, ip)
 }
 
-// OwnMessage describes the error of a host that leads to an OwnAddress.
+// OwnMessage returns the message for a host that leads to an OwnAddress.
 func OwnMessage(host string) string {
 	return host + " leads a worker to its own pod or machine, or to a cloud's metadata: name the database by an address that pods of the cluster reach"
 }
 
-// catalog is the catalog of the engine's name.
+// catalog returns the catalog in which the engine's name is looked up.
 func (d *database) catalog() EngineCatalog {
 	switch {
 	case d.Spec.External != nil:
@@ -195,10 +196,10 @@ func (d *database) catalog() EngineCatalog {
 	return d.Engines
 }
 
-// talked: it is a program that clients can talk to.
+// talked reports whether the database is a program with a supported client.
 func (d *database) talked() bool { return d.Spec.Talked() }
 
-// names: no two of the objects that are named after regions and roles have the same name.
+// names checks that objects that are named after regions and roles have distinct names.
 func (d *database) names(ps *Problems) {
 	if i := slices.Index(d.Spec.RegionNames(), deploy.Steward); i >= 0 {
 		ps.add(fmt.Sprintf("spec.regions[%d].name", i), deploy.Steward,
@@ -229,9 +230,10 @@ func (d *database) names(ps *Problems) {
 	}
 }
 
-// engine: its name and each of its parameters are known, and the values allowed.
+// engine checks that the engine and all parameters are known, and that the values are allowed.
 func (d *database) engine(ps *Problems) {
 	engines := d.catalog()
+	// A program without a client is only deployed, so the name of its engine is free.
 	if d.Spec.RunsPrograms() && !d.talked() || engines == nil {
 		return
 	}
@@ -269,13 +271,13 @@ func (d *database) engine(ps *Problems) {
 	}
 }
 
-// deployedOnly reports whether clusters deploy a database by its name, and existing instances cannot be measured.
+// deployedOnly reports whether clusters can deploy a database by this name, but existing instances cannot be measured.
 func deployedOnly(name string) bool {
 	_, elsewhere := targets.Elsewhere{}.Lookup(name)
 	return !elsewhere && slices.Contains(servers.Names(), name)
 }
 
-// wantsExternal describes the missing configuration if the engine is a third-party database.
+// wantsExternal returns a hint about spec.external if the engine is a third-party database.
 func (d *database) wantsExternal(name string) string {
 	if d.Targets == nil {
 		return ""
@@ -286,7 +288,8 @@ func (d *database) wantsExternal(name string) string {
 	return fmt.Sprintf("; a %s that runs already is reached by spec.external", name)
 }
 
-// emulation: the backend works here, and what only our own connections can do is asked of them.
+// emulation checks that the emulation is available, and that a congestion model is used only with Geobench's own
+// connections.
 func (d *database) emulation(ps *Problems) {
 	if e := d.Spec.Network.Emulation; e != "" && !slices.Contains(d.Emulations, e) {
 		ps.add("spec.network.emulation", string(e), "emulation %s is not available; choose one of %s", e, list(d.Emulations))
@@ -302,7 +305,7 @@ func (d *database) emulation(ps *Problems) {
 	ps.add("spec.network.congestion", string(c), "with %s connections have the congestion control of their kernel: leave congestion out, or let emulation BuiltIn delay one of Geobench's own engines", why)
 }
 
-// regions: each is in the profile, and so is the link between each two.
+// regions checks that each region is in the profile, and that each pair of regions has a link.
 func (d *database) regions(ps *Problems) {
 	if d.profile == nil || d.Spec.External != nil {
 		return
@@ -314,6 +317,7 @@ func (d *database) regions(ps *Problems) {
 	}
 	var names []string
 	for i, r := range d.Spec.Regions {
+		// A single region needs no link, so the profile need not know it.
 		if slices.Contains(known, r.Name) || len(d.Spec.Regions) == 1 {
 			names = append(names, r.Name)
 			continue
@@ -334,7 +338,7 @@ func (d *database) regions(ps *Problems) {
 	}
 }
 
-// homes checks that the homes are the first regions, so that a region and its home have the same number.
+// homes checks that the homes are the first regions, because a home has the same number as its region.
 func (d *database) homes(ps *Problems) {
 	if d.Spec.RunsPrograms() && len(d.Spec.Homes) > 0 {
 		ps.add("spec.homes", "", "a program in pods of its own places its rows itself; leave homes out")
@@ -353,7 +357,8 @@ func (d *database) homes(ps *Problems) {
 	}
 }
 
-// groups: homes, partitions and replicas are there, no partition is placed twice, and the engine can take the layout.
+// groups checks that homes, partitions and replicas exist, that no partition is placed twice, and that the engine
+// accepts the layout.
 func (d *database) groups(ps *Problems) {
 	if d.Spec.RunsPrograms() && len(d.Spec.Groups) > 0 {
 		ps.add("spec.groups", "", "a program in pods of its own places its rows itself; leave the groups out")
@@ -394,6 +399,7 @@ func (d *database) groups(ps *Problems) {
 		}
 	}
 	e, ok := d.Engines.Lookup(d.Spec.Engine.Name)
+	// The engine may assume a consistent layout.
 	if !ok || len(*ps) > before || d.Spec.RunsPrograms() {
 		return
 	}
@@ -408,14 +414,14 @@ func (d *database) groups(ps *Problems) {
 	}
 }
 
-// inlineProfile: it obeys the rules of a NetworkProfile.
+// inlineProfile checks an inline profile by the rules for a NetworkProfile.
 func (d *database) inlineProfile(ps *Problems) {
 	if d.Spec.Network.Profile != nil {
 		*ps = append(*ps, profileSpec("spec.network.profile", d.Spec.Network.Profile)...)
 	}
 }
 
-// about fills in the object.
+// about sets the object of all problems.
 func (ps Problems) about(kind, name string) Problems {
 	for i := range ps {
 		ps[i].Object = kind + " " + name
@@ -423,7 +429,7 @@ func (ps Problems) about(kind, name string) Problems {
 	return ps
 }
 
-// As extracts the problems from an error, if it consists of problems.
+// As returns the Problems in an error, if there are any.
 func As(err error) (Problems, bool) {
 	var ps Problems
 	ok := errors.As(err, &ps)

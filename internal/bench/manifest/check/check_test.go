@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// The rules that a single wrong manifest shows are tested in package manifest, over package wrong. The remaining rules
-// are tested here.
+// Package manifest tests the rules that a single wrong manifest violates, with the cases of package wrong. The other
+// rules are tested here.
 
 type catalog map[string]*protocol.Engine
 
@@ -50,7 +50,7 @@ func abilities() check.Abilities {
 func TestDatabase(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.GeoDatabaseSpec)
-		want   string // the only problem; empty when there is none
+		want   string // the only problem; empty if there is none
 	}{
 		"valid, the reverse link is listed": {},
 		"one region needs no link":          {change: func(s *v1alpha1.GeoDatabaseSpec) { s.Regions = []v1alpha1.Region{{Name: "elsewhere"}} }},
@@ -129,8 +129,8 @@ func TestFaultsFollowTheAbilities(t *testing.T) {
 	}
 }
 
-// A run that has functional tests leaves room in its name for their names. If the tests cannot be played, the problem
-// is reported for the run.
+// TestFunctionalTests checks that the name of a run with functional tests is short enough for their names. Tests that
+// cannot be played must be a problem of the run.
 func TestFunctionalTests(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
@@ -182,7 +182,8 @@ func TestProblemTellsTheValueOnce(t *testing.T) {
 	}
 }
 
-// All verifications work everywhere; otherwise the message lists the supported verifications.
+// TestVerifications checks that all verifications work in all environments, and that the message for an unknown one
+// lists them.
 func TestVerifications(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Verify = []v1alpha1.Verification{
@@ -213,7 +214,7 @@ func TestVerifications(t *testing.T) {
 	}
 }
 
-// A program of any image needs no engine, but a cluster, and separate load generators.
+// TestPods checks that a program of any image needs a cluster and separate load generators, but no engine.
 func TestPods(t *testing.T) {
 	db := database(func(s *v1alpha1.GeoDatabaseSpec) {
 		s.Engine.Name = "postgres"
@@ -234,7 +235,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// A program that declares its client protocol is measured like any other database, if the protocol is supported.
+// TestPodsClient checks that a program with a supported client protocol is measured like any other database.
 func TestPodsClient(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change  func(*v1alpha1.GeoDatabaseSpec)
@@ -283,7 +284,7 @@ func TestPodsClient(t *testing.T) {
 	}
 }
 
-// Clients choose among nodes where these are Geobench's own.
+// TestCoordinator checks that clients can choose among nodes only with Geobench's own engines.
 func TestCoordinator(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.GeoDatabaseSpec)
@@ -309,7 +310,7 @@ func TestCoordinator(t *testing.T) {
 	}
 }
 
-// SmallBank in SQL has no transactions that find their customers themselves.
+// TestDependentSQL checks that SmallBank in SQL has no transactions that look up their customers themselves.
 func TestDependentSQL(t *testing.T) {
 	db := database(func(s *v1alpha1.GeoDatabaseSpec) {
 		s.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"form": "SQL"}}
@@ -323,7 +324,7 @@ func TestDependentSQL(t *testing.T) {
 	}
 }
 
-// Other databases do not use Geobench's padding.
+// TestPaddingElsewhere checks that padding is refused for other databases.
 func TestPaddingElsewhere(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.SmallBank = &v1alpha1.SmallBank{Customers: 1000, Mix: v1alpha1.SmallBankMix{Balance: 100}, PaddingBytes: 5}
@@ -340,8 +341,8 @@ func TestPaddingElsewhere(t *testing.T) {
 	}
 }
 
-// A cluster deploys a vendor's database, and measures it there if clients for it are built in. Environments without
-// containers refuse it.
+// TestDeployedOnly checks that a cluster deploys a vendor's database by name, and measures it only if a client is built
+// in. Environments without containers refuse it.
 func TestDeployedOnly(t *testing.T) {
 	named := func(parameters map[string]string) *v1alpha1.GeoDatabase {
 		return database(func(s *v1alpha1.GeoDatabaseSpec) {
@@ -385,8 +386,8 @@ func TestDeployedOnly(t *testing.T) {
 	}
 }
 
-// A cluster deploys a PostgreSQL that is named without pods, and measures it like a PostgreSQL in pods. Environments
-// without containers refuse it.
+// TestRendered checks that a cluster deploys PostgreSQL that is named without pods, and measures it like PostgreSQL in
+// pods. Environments without containers refuse it.
 func TestRendered(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parameters map[string]string

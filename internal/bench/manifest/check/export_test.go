@@ -1,4 +1,4 @@
 package check
 
-// MemoryOf is memoryOf for tests.
+// MemoryOf exports memoryOf to tests.
 var MemoryOf = memoryOf

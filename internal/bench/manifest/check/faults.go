@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 )
 
-// faults: each can be injected here, while the run measures, into something that there is, and none contradicts
-// another.
+// faults checks that each fault can be injected in this environment, while the run measures and into existing targets,
+// and that no fault contradicts another.
 func (r *benchmarkRun) faults(ps *Problems) {
 	if len(r.Spec.Faults) == 0 {
 		return
@@ -35,6 +35,7 @@ func (r *benchmarkRun) faults(ps *Problems) {
 			c.one(ps, fmt.Sprintf("spec.faults[%d]", i), kind, f)
 		}
 	}
+	// Contradictions between faults that are wrong on their own would only confuse.
 	if len(*ps) == before {
 		c.contradictions(ps)
 	}
@@ -46,7 +47,7 @@ type faultChecks struct {
 	plan     *fault.Plan
 }
 
-// one checks a fault by itself.
+// one checks a fault on its own.
 func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 	if !slices.Contains(c.Faults, kind) {
 		cure := "supported are " + list(c.Faults)
@@ -106,13 +107,15 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 		ps.add(path+"."+field, "", "%s", message)
 	} else if !planned.ByRole() && c.replaced(planned) {
 		d := c.database()
+		// The targets are known before the run, so a loss that the database cannot survive is refused here and not during
+		// the run.
 		if err := d.Engine.CanLose(c.topology, d.Params, targets.From); err != nil {
 			ps.add(field, f.Name, "fault %s: %s; narrow the target with regions or count%s", f.Name, err, c.otherwise(kind))
 		}
 	}
 }
 
-// otherwise describes alternatives to a fault that removes more nodes together than the database tolerates.
+// otherwise suggests alternatives to a fault that removes more nodes together than the database tolerates.
 func (c *faultChecks) otherwise(kind string) string {
 	if kind == fault.ContainerKill {
 		return ", or set spec.durability of the database to Journal"
@@ -127,7 +130,7 @@ func (c *faultChecks) place() string {
 	return "by " + c.Place
 }
 
-// whoCan names a driver that can inject a kind. No driver can inject faults into an existing database.
+// whoCan names a driver that can inject this kind of fault. There is none for a database that already runs.
 func (c *faultChecks) whoCan(kind string) string {
 	switch {
 	case c.db.Spec.External != nil:
@@ -171,20 +174,19 @@ func (c *faultChecks) target(ps *Problems, field string, t *v1alpha1.NodeTarget)
 	}
 }
 
-// span is the time in which a fault has its effect. A kill has it until the end, unless its targets start again from
-// their logs.
+// span returns the time in which a fault has its effect. For a kill it extends to the end of measuring, unless the
+// targets restart from their logs or are replaced.
 func (c *faultChecks) span(f *fault.Fault) (from, to time.Duration) {
 	switch {
 	case f.Kills() && !c.startsAgain(f):
 		return f.At, c.Spec.Load.Duration.Duration
 	case f.Duration == 0:
-		return f.At, f.At + time.Second // approximately the duration of a start
+		return f.At, f.At + time.Second // about the time that a start takes
 	}
 	return f.At, f.End()
 }
 
-// startsAgain reports whether the targets of a kill start again from their logs, or are replaced, in environments that
-// check this.
+// startsAgain reports whether the targets of a kill restart from their logs or are replaced, in this environment.
 func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 	journal := c.db.Spec.Durability == v1alpha1.DurabilityJournal
 	switch f.Kind {
@@ -194,7 +196,7 @@ func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 		return journal || c.replaced(f)
 	case fault.NodeShutdown:
 		switch {
-		case c.Pods: // a journal lives as long as its pod, which only Chaos Mesh can stop without deleting it
+		case c.Pods: // a journal exists as long as its pod, which only Chaos Mesh can stop without deleting it
 			return journal && c.Spec.FaultInjection == v1alpha1.FaultInjectionChaosMesh
 		case c.RealTime:
 			return journal
@@ -204,14 +206,15 @@ func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 	return f.Kind == fault.IOError
 }
 
-// replaced reports whether new incarnations replace a fault's targets, which have lost their state. The simulator's
-// nodes have logs for all faults or for none.
+// replaced reports whether new incarnations replace the targets of a fault, which have lost their state. In the
+// simulator, nodes have logs for all faults or for none.
 func (c *faultChecks) replaced(f *fault.Fault) bool {
 	d := c.database()
 	return d != nil && d.Replaces(f) && (c.RealTime || !d.LogsSimulated(c.plan))
 }
 
-// database is the run's database; nil if its parameters are wrong, or if it is not one of Geobench's own engines.
+// database returns the run's database; nil if its parameters are wrong, or if it does not use one of Geobench's own
+// engines.
 func (c *faultChecks) database() *fault.Database {
 	e, ok := c.Engines.Lookup(c.db.Spec.Engine.Name)
 	if !ok || c.db.Spec.External != nil || c.db.Spec.RunsPrograms() {
@@ -224,9 +227,10 @@ func (c *faultChecks) database() *fault.Database {
 	return &fault.Database{Engine: e, Params: p, Topology: c.topology, Journals: c.db.Spec.Durability == v1alpha1.DurabilityJournal}
 }
 
-// contradictions finds overlapping faults whose declarations cannot both hold.
+// contradictions reports overlapping faults that cannot both behave as declared.
 func (c *faultChecks) contradictions(ps *Problems) {
 	for i, b := range c.plan.Faults {
+		// Faults are ordered by start, so b starts while a lasts.
 		for _, a := range c.plan.Faults[:i] {
 			aFrom, aTo := c.span(a)
 			bFrom, bTo := c.span(b)
@@ -244,7 +248,7 @@ func (c *faultChecks) contradictions(ps *Problems) {
 }
 
 // contradict returns the reason why b, which starts while a lasts, cannot behave as declared; empty if it can. Targets
-// by role are unknown before the run.
+// by role are unknown before the run, so faults with a role never contradict others.
 func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	if a.Between() != nil && b.Between() != nil {
 		return c.linksContradict(a, b)
@@ -261,7 +265,7 @@ func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	ta, errA := c.plan.Resolve(a, nil)
 	tb, errB := c.plan.Resolve(b, nil)
 	if errA != nil || errB != nil {
-		return "" // reported elsewhere
+		return "" // another rule reports this
 	}
 	for _, n := range tb.From {
 		switch name := c.topology.NodeName(n); {
@@ -275,8 +279,8 @@ func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	return ""
 }
 
-// linksContradict is contradict for two faults of links: a link has one bandwidth, and nothing to delay when all is
-// lost.
+// linksContradict is contradict for two faults of links. A link cannot have two bandwidths, and a link with total loss
+// has nothing left to delay.
 func (c *faultChecks) linksContradict(a, b *fault.Fault) string {
 	links := fault.Links(a.Between(), c.topology)
 	total := a.Spec.NetworkLoss != nil && a.Spec.NetworkLoss.LossPPM >= 1_000_000
@@ -293,8 +297,8 @@ func (c *faultChecks) linksContradict(a, b *fault.Fault) string {
 	return ""
 }
 
-// cutAlready is contradict for a fault of the network that begins while a lasts: it must hit something that a has not
-// cut.
+// cutAlready is contradict for a network fault b that starts while a lasts. It must affect some connection that a has
+// not cut.
 func (c *faultChecks) cutAlready(a, b *fault.Fault) string {
 	resolve := func(f *fault.Fault) *fault.Conditions {
 		targets, err := c.plan.Resolve(f, nil)
@@ -315,7 +319,7 @@ func (c *faultChecks) cutAlready(a, b *fault.Fault) string {
 		}
 	}
 	if c.topology.Nodes() > 512 {
-		return "" // too many pairs to look at each
+		return "" // there are too many pairs to check all of them
 	}
 	for i := range c.topology.Nodes() {
 		for j := range c.topology.Nodes() {

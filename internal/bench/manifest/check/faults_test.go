@@ -11,7 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// Each timeline has one error, or none, on Calvin over the regions a and b with two partitions, measured for 60 s.
+// TestFaults checks timelines with at most one error, on Calvin over regions a and b with two partitions, measured for
+// 60 s.
 func TestFaults(t *testing.T) {
 	for name, tc := range map[string]struct{ faults, want string }{
 		"fine": {"[{name: f, at: 1s, duration: 59s, networkDelay: {between: {from: [a]}, delay: 5ms}}, {name: g, at: 1s, duration: 3s, networkPartition: {from: {role: leader}}}]", ""},
@@ -66,7 +67,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// If geobench run cannot inject a fault, the refusal names a driver that can. A second repetition is refused, too.
+// TestFaultsSayWhoCan checks that, if geobench run cannot inject a fault, the message names a driver that can. A second
+// repetition is refused as well.
 func TestFaultsSayWhoCan(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
@@ -82,7 +84,8 @@ func TestFaultsSayWhoCan(t *testing.T) {
 	}
 }
 
-// Without emulated links geobench run has none to change; other faults it can inject all the same.
+// TestNetworkFaultsNeedEmulatedLinks checks that geobench run cannot change links without emulation, but can inject
+// other faults.
 func TestNetworkFaultsNeedEmulatedLinks(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
@@ -101,8 +104,8 @@ func TestNetworkFaultsNeedEmulatedLinks(t *testing.T) {
 	}
 }
 
-// A killed node may be hit again if it starts again from its log: a node that was shut down in the simulator, or a node
-// whose container is killed with a journal.
+// TestFaultsAfterAKill checks that a killed node may be hit again if it restarts from its log. This applies to a node
+// that is shut down in the simulator, and to a killed container with a journal.
 func TestFaultsAfterAKill(t *testing.T) {
 	const shutdown, kill = "nodeShutdown", "containerKill"
 	for _, tc := range []struct {
@@ -146,8 +149,9 @@ func TestFaultsAfterAKill(t *testing.T) {
 	}
 }
 
-// If an engine replaces lost nodes, another container follows a container that is killed without a journal. Its node
-// may be hit again, and a fault must not remove more nodes together than the database tolerates.
+// TestFaultsThatReplaceNodes checks engines that replace lost nodes, so that a container that is killed without a
+// journal is followed by another. Its node may be hit again, but a fault must not remove more nodes together than the
+// database tolerates.
 func TestFaultsThatReplaceNodes(t *testing.T) {
 	const all, one = "{}", "{regions: [a]}"
 	for name, tc := range map[string]struct {
@@ -155,7 +159,7 @@ func TestFaultsThatReplaceNodes(t *testing.T) {
 		engine       string
 		regions      int
 		target, more string
-		want         string // empty: nothing is wrong
+		want         string // empty if there is no problem
 	}{
 		"simulate":             {check.Simulator(nil), "spanner", 3, one, "", ""},
 		"run":                  {check.Process(nil), "sdur", 3, one, "", ""},
@@ -193,7 +197,8 @@ func TestFaultsThatReplaceNodes(t *testing.T) {
 	}
 }
 
-// Nodes declared as permanently lost must be nodes that would otherwise recover, and that can be kept away.
+// TestLastingKills checks that only nodes that would otherwise recover, and that can be kept away, can be declared
+// permanently lost.
 func TestLastingKills(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind       string

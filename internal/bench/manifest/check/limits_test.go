@@ -16,7 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// docs/limits.md has the figures of the code, and every row names a test that there is.
+// TestLimitsAreDocumented checks that docs/limits.md has the figures of the code, and that each row names an existing
+// test.
 func TestLimitsAreDocumented(t *testing.T) {
 	const root = "../../../.."
 	b, err := os.ReadFile(root + "/docs/limits.md")

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// pods: there are containers here, and the program takes its parameters from them.
+// pods checks that there are containers, and that the program gets its parameters from them.
 func (d *database) pods(ps *Problems) {
 	if d.Spec.Pods == nil {
 		return
@@ -26,14 +26,14 @@ func (d *database) pods(ps *Problems) {
 	}
 	for name, value := range d.Spec.Engine.Parameters {
 		if d.talked() {
-			break // the parameters are the clients'
+			break // these are the parameters of the clients
 		}
 		ps.add("spec.engine.parameters."+name, value, "a program in pods of its own has no parameters here: set them by spec.pods.args or spec.pods.env")
 	}
 	distinctPaths("spec.pods", &d.Spec.Pods.Program, ps)
 }
 
-// client: clients are sent to a region and a database that are there.
+// client checks that clients connect to an existing region, and to a database if the server has several.
 func (d *database) client(field string, c *v1alpha1.ProgramClient, ps *Problems) {
 	if regions := d.Spec.RegionNames(); c.Region != "" && !slices.Contains(regions, c.Region) {
 		ps.add(field+".region", c.Region, "region %s is not in spec.regions%s; they are %s", c.Region, didYouMean(c.Region, regions), list(regions))
@@ -60,7 +60,7 @@ func distinctPaths(field string, p *v1alpha1.Program, ps *Problems) {
 	}
 }
 
-// programs checks that the manifest requests nothing of other programs that only Geobench's own nodes can do.
+// programs checks that a manifest for other programs requests nothing that only Geobench's own nodes can do.
 func (d *database) programs(ps *Problems) {
 	if !d.Spec.RunsPrograms() {
 		return
@@ -84,7 +84,7 @@ func (d *database) programs(ps *Problems) {
 	d.hosts(ps)
 }
 
-// programsFrom is the field that names the program of the pods.
+// programsFrom returns the field that names the program of the pods.
 func (d *database) programsFrom() string {
 	if d.Spec.Pods != nil {
 		return "spec.pods"
@@ -92,14 +92,14 @@ func (d *database) programsFrom() string {
 	return "spec.roles"
 }
 
-// hosts: their lists fit into variables of the environment, or no program would start.
+// hosts checks that the lists of hosts fit into environment variables; otherwise no program could start.
 func (d *database) hosts(ps *Problems) {
-	const most = 128 << 10 // of Linux: MAX_ARG_STRLEN
+	const most = 128 << 10 // Linux: MAX_ARG_STRLEN
 	db := d.DeepCopy()
 	db.Namespace = cmp.Or(d.Namespace, "default")
 	longest := func(role *v1alpha1.Role) (name string, length int) {
 		for _, v := range deploy.HostVariables(db, role) {
-			if n := len(v.Name) + len("=") + len(v.Value) + 1; n > length { // and a byte that ends it
+			if n := len(v.Name) + len("=") + len(v.Value) + 1; n > length { // including the terminating byte
 				name, length = v.Name, n
 			}
 		}
@@ -121,8 +121,8 @@ func (d *database) hosts(ps *Problems) {
 	}
 }
 
-// roles checks that all named roles exist, that no role waits for itself over others, and that clients have a
-// destination.
+// roles checks that all named roles exist, that no role waits for itself through other roles, and that clients connect
+// to one role only.
 func (d *database) roles(ps *Problems) {
 	if len(d.Spec.Roles) == 0 {
 		return
@@ -133,7 +133,7 @@ func (d *database) roles(ps *Problems) {
 	}
 	for name, value := range d.Spec.Engine.Parameters {
 		if d.talked() {
-			break // the parameters are the clients'
+			break // these are the parameters of the clients
 		}
 		ps.add("spec.engine.parameters."+name, value, "a database of several roles has no parameters here: set them by the args or env of spec.roles; those of its clients it has with roles[].client.secretRef")
 	}
@@ -156,14 +156,15 @@ func (d *database) roles(ps *Problems) {
 			client = r.Name
 			d.roleClient(path+".client", i, ps)
 		}
+		// Report each circle only once, at its alphabetically first role.
 		if circle := d.circle(r.Name); len(circle) > 0 && circle[0] == slices.Min(circle) && circle[0] == r.Name {
 			ps.add(path+".after", "", "roles wait for each other for ever: %s; take one of them out of after", strings.Join(append(circle, circle[0]), " after "))
 		}
 	}
 }
 
-// roleClient checks that the client's role has pods, and that fields for clients with a Secret are not set without a
-// Secret.
+// roleClient checks that the client's role has pods in its region, and that fields for clients with a Secret are not
+// set without one.
 func (d *database) roleClient(field string, role int, ps *Problems) {
 	r := &d.Spec.Roles[role]
 	c := r.Client
@@ -177,7 +178,7 @@ func (d *database) roleClient(field string, role int, ps *Problems) {
 	}
 }
 
-// isRole: a role of that name is there.
+// isRole checks that a role of this name exists.
 func (d *database) isRole(ps *Problems, field, name string) {
 	var names []string
 	for i := range d.Spec.Roles {
@@ -188,7 +189,7 @@ func (d *database) isRole(ps *Problems, field, name string) {
 	}
 }
 
-// circle is a path from a role through the roles that it waits for back to itself, or nothing.
+// circle returns the path from a role through the roles that it waits for back to itself; nil if there is none.
 func (d *database) circle(start string) []string {
 	seen := map[string]bool{}
 	var walk func(name string) []string
@@ -200,7 +201,7 @@ func (d *database) circle(start string) []string {
 		seen[name] = true
 		for _, a := range role.After {
 			switch {
-			case a.Role == name: // the pod waits for the first pod of its role
+			case a.Role == name: // pods wait for the first pod of their own role
 			case a.Role == start:
 				return []string{name}
 			default:
@@ -214,7 +215,7 @@ func (d *database) circle(start string) []string {
 	return walk(start)
 }
 
-// initSteps: their roles and regions are there.
+// initSteps checks that the roles and regions of spec.init exist.
 func (d *database) initSteps(ps *Problems) {
 	regions := d.Spec.RegionNames()
 	for i, step := range d.Spec.Init {

@@ -9,26 +9,26 @@ import (
 
 // Problem is a single error in a manifest.
 type Problem struct {
-	// Source is the file and line at which the object starts, or empty if it is from a cluster.
+	// Source is the file and line at which the object starts; empty if the object is from a cluster.
 	Source string `json:"source,omitempty"`
-	// Object is the kind and name, for example "BenchmarkRun quickstart".
+	// Object is the kind and the name, for example "BenchmarkRun quickstart".
 	Object string `json:"object,omitempty"`
 	// Field is the path of the field, for example spec.links[0].rtt.
 	Field string `json:"field"`
-	// Value is the value of the field, as JSON without quotes around strings; empty if there is none or it is large.
+	// Value is the value of the field, as JSON without quotes around strings; empty if there is none, or if it is large.
 	Value string `json:"value,omitempty"`
 	// Message describes the error and a correct value.
 	Message string `json:"message"`
-	// NotFound means that the field refers to an object that does not exist; it may be created later.
+	// NotFound is set if the field refers to an object that does not exist. The object may be created later.
 	NotFound bool `json:"-"`
 }
 
-// NotFound reports whether a problem is a reference to a missing object; other problems may follow from it.
+// NotFound reports whether any problem is a reference to a missing object. Other problems may follow from it.
 func (ps Problems) NotFound() bool {
 	return slices.ContainsFunc(ps, func(p Problem) bool { return p.NotFound })
 }
 
-// String is "source: object: field: message", with the value before a message that does not contain it.
+// String returns "source: object: field: message". The value precedes a message that does not contain it.
 func (p Problem) String() string {
 	var parts []string
 	for _, s := range []string{p.Source, p.Object, p.Field} {
@@ -53,10 +53,10 @@ func (p Problem) tellsValue() bool {
 	return strings.Contains(p.Message, p.Value)
 }
 
-// Problems is all that is wrong, as an error.
+// Problems holds all problems of manifests, as an error.
 type Problems []Problem
 
-// Error puts each problem on a separate line.
+// Error returns all problems, one per line.
 func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
@@ -65,7 +65,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err is nil when there is no problem.
+// Err returns nil if there are no problems, and otherwise ps.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (ps Problems) Err() error {
 	return ps
 }
 
-// Sort orders problems by source, object and field, so that output is stable.
+// Sort orders problems by object, field and message, so that output is stable.
 func (ps Problems) Sort() {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Message, b.Message))
@@ -84,7 +84,7 @@ func (ps *Problems) add(field, value, format string, args ...any) {
 	*ps = append(*ps, Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
-// Nearest returns the candidate that is closest to word, if it is close enough to be the intended word.
+// Nearest returns the candidate that is closest to word, if it is close enough to be a likely intention.
 func Nearest(word string, candidates []string) (string, bool) {
 	best, bestDistance := "", len(word)/3+2
 	for _, c := range candidates {
@@ -95,7 +95,8 @@ func Nearest(word string, candidates []string) (string, bool) {
 	return best, best != ""
 }
 
-// distance is the optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours.
+// distance returns the optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours
+// each cost 1.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	prev2, prev, cur := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
@@ -110,6 +111,7 @@ func distance(a, b string) int {
 				cost = 0
 			}
 			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			// A swap of neighbours, which is a common typing error, costs 1 instead of 2.
 			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
 				cur[j] = min(cur[j], prev2[j-2]+1)
 			}
@@ -119,7 +121,7 @@ func distance(a, b string) int {
 	return prev[len(y)]
 }
 
-// didYouMean is " (did you mean X?)", or nothing when no candidate is close.
+// didYouMean returns " (did you mean X?)", or an empty string if no candidate is close.
 func didYouMean(word string, candidates []string) string {
 	if n, ok := Nearest(word, candidates); ok {
 		return fmt.Sprintf(" (did you mean %s?)", n)

@@ -17,12 +17,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// Run checks a run against its database, which itself has no problems.
+// Run checks a run against its database, which must have no problems of its own.
 func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Problems {
+	// Faults cannot be injected into a database that already runs.
 	if t := Target(); db.Spec.External != nil {
 		a.Faults, a.Place = t.Faults, t.Place
 	}
-	db, _ = rendered(db, nil, a) // how long its servers wait for each other is no matter here
+	// the profile only affects how long servers wait for each other, which does not matter here
+	db, _ = rendered(db, nil, a)
 	r := benchmarkRun{run, db, a}
 	var ps Problems
 	for _, rule := range []func(*Problems){
@@ -48,7 +50,7 @@ type benchmarkRun struct {
 	Abilities
 }
 
-// target: the load generators can talk to the database.
+// target checks that load generators can connect to the database.
 func (r *benchmarkRun) target(ps *Problems) {
 	d := database{GeoDatabase: r.db, Abilities: r.Abilities}
 	if c := r.Spec.Load.Coordinator; c != "" && (r.db.Spec.RunsPrograms() || r.db.Spec.External != nil) {
@@ -102,7 +104,7 @@ func (r *benchmarkRun) target(ps *Problems) {
 	}
 }
 
-// workload: it fits the regions and partitions of the database.
+// workload checks that the workload fits the regions and partitions of the database.
 func (r *benchmarkRun) workload(ps *Problems) {
 	shape := geo.Topology{
 		Regions:    r.db.Spec.RegionNames(),
@@ -133,7 +135,7 @@ func (r *benchmarkRun) sunflower(ps *Problems, sb *v1alpha1.SmallBank) {
 	}
 }
 
-// fromError splits the "field: message" of a workload's own checks.
+// fromError splits a workload's error of the form "field: message".
 func fromError(err error) Problem {
 	field, message, ok := strings.Cut(err.Error(), ": ")
 	if !ok || strings.ContainsAny(field, " ") {
@@ -142,7 +144,7 @@ func fromError(err error) Problem {
 	return Problem{Field: field, Message: message}
 }
 
-// deadline: the load fits into it.
+// deadline checks that the load fits into the deadline.
 func (r *benchmarkRun) deadline(ps *Problems) {
 	l := &r.Spec.Load
 	takes := v1alpha1.DurationOf(load.PlanOf(*l, 0).LastWindow())
@@ -152,7 +154,7 @@ func (r *benchmarkRun) deadline(ps *Problems) {
 	}
 }
 
-// timeline checks that the measurements fit into a result.
+// timeline checks that the measured time fits into a result.
 func (r *benchmarkRun) timeline(ps *Problems) {
 	l := &r.Spec.Load
 	if total := l.Duration.Duration * time.Duration(l.Repetitions); r.Timeline > 0 && total > r.Timeline {
@@ -161,7 +163,8 @@ func (r *benchmarkRun) timeline(ps *Problems) {
 	}
 }
 
-// objectives: each names a transaction of the workload that runs, a region of the database, and bounds that can hold.
+// objectives checks that each objective names a transaction that the workload runs, a region of the database, and
+// bounds that can hold.
 func (r *benchmarkRun) objectives(ps *Problems) {
 	types, regions := catalog.TypesOf(r.Spec.Workload), r.db.Spec.RegionNames()
 	for i := range r.Spec.Objectives {
@@ -192,7 +195,7 @@ func (r *benchmarkRun) objectives(ps *Problems) {
 	}
 }
 
-// verify: each check works here.
+// verify checks that each verification is available.
 func (r *benchmarkRun) verify(ps *Problems) {
 	for i, v := range r.Spec.Verify {
 		if !slices.Contains(r.Verifications, v) {
@@ -201,7 +204,8 @@ func (r *benchmarkRun) verify(ps *Problems) {
 	}
 }
 
-// functionalTests: their runs can have names, and can be played on the database.
+// functionalTests checks that the names of the tests' runs are short enough, and that the tests can be played on the
+// database.
 func (r *benchmarkRun) functionalTests(ps *Problems) {
 	const field = "spec.functionalTests"
 	if len(r.Spec.FunctionalTests) > 0 && len(r.Name) > acceptance.MaxName {
@@ -211,7 +215,7 @@ func (r *benchmarkRun) functionalTests(ps *Problems) {
 	for i, test := range acceptance.Runs(r.BenchmarkRun) {
 		for _, p := range Run(test, r.db, r.Abilities) {
 			if slices.ContainsFunc(*ps, func(own Problem) bool { return own.Field == p.Field && own.Message == p.Message }) {
-				continue // it is the run's as well
+				continue // the run itself has the same problem
 			}
 			ps.add(fmt.Sprintf("%s[%d]", field, i), string(r.Spec.FunctionalTests[i]), "%s cannot be played on GeoDatabase %s: %s: %s", r.Spec.FunctionalTests[i], r.db.Name, p.Field, p.Message)
 		}

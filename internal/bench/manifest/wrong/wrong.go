@@ -1,5 +1,5 @@
-// Package wrong is a collection of wrong manifests, each with one error, and the expected messages. It tests `geobench
-// validate`, a real API server and the operator's Preflight with the same expectations.
+// Package wrong is a collection of wrong manifests, each with one error and the expected message. The same expectations
+// test `geobench validate`, a real API server and the operator's Preflight.
 package wrong
 
 import (
@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Refuser is the component that refuses a manifest in a cluster. Without a cluster, package manifest refuses all of
+// Refuser is the component of a cluster that refuses a manifest. Without a cluster, package manifest refuses all of
 // them.
 type Refuser string
 
 const (
-	// APIServer refuses the object, which is then never stored.
+	// APIServer means that the API server refuses the object, which is then never stored.
 	APIServer Refuser = "APIServer"
-	// Preflight refuses: the API server accepts the object, and the operator deploys nothing and gives the reason.
+	// Preflight means that the API server accepts the object, and the operator deploys nothing and reports the reason.
 	Preflight Refuser = "Preflight"
 )
 
@@ -27,19 +27,19 @@ type Case struct {
 	Name string
 	// YAML holds a NetworkProfile, a GeoDatabase and a BenchmarkRun, in this order.
 	YAML string
-	// Kind of the object with the mistake.
+	// Kind is the kind of the object with the error.
 	Kind string
-	// Field that must be named.
+	// Field is the field that the message must name.
 	Field string
-	// Want is part of the message: the value or what would be right.
+	// Want is a required part of the message: the value, or a correct value.
 	Want string
-	// Server is the API server's message, if its wording differs; otherwise the message is Want.
+	// Server is a required part of the API server's message if its wording differs; otherwise Want applies.
 	Server string
-	// RefusedBy is the component that refuses it in a cluster.
+	// RefusedBy is the component that refuses the manifest in a cluster.
 	RefusedBy Refuser
 }
 
-// Valid is the manifests that the cases spoil.
+// Valid holds valid manifests, which the cases modify.
 const Valid = `apiVersion: geobench.dev/v1alpha1
 kind: NetworkProfile
 metadata: {name: two}
@@ -78,10 +78,10 @@ type mistake struct {
 	by                                     Refuser
 }
 
-// region has a name of 24 characters, as many as it can have.
+// region returns a region name with 24 characters, which is the maximum.
 func region(number int) string { return fmt.Sprintf("a-region-of-a-far-shr-%02d", number) }
 
-// regions and links are as many regions for a patch, and all links between them.
+// regions and links return a number of regions for a patch, and all links between them.
 func regions(count int) string {
 	var out []string
 	for i := range count {

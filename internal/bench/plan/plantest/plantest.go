@@ -1,4 +1,4 @@
-// Package plantest makes the plans of tests.
+// Package plantest creates plans for tests.
 package plantest
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 )
 
-// Runs of tests are not judged by how busy the machine is.
+// Tests must not fail because the machine is busy.
 func init() { load.IgnoreLateness() }
 
-// Of plans the first run of a text of manifests, which is checked as abilities say.
+// Of returns the plan of the first run in a text of manifests, which is checked with the given abilities.
 func Of(text string, abilities check.Abilities) (*plan.Plan, error) {
 	b, err := manifest.Load(strings.NewReader(text), abilities, "-")
 	if err != nil {
