@@ -19,20 +19,23 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
-// Options are the settings of the controllers, in addition to a manager.
+// Options are the settings of the controllers that the manager does not provide.
 type Options struct {
-	// Image of nodes and workers: the image with the geobench binary.
+	// Image is the image with the geobench binary, for nodes and workers.
 	Image string
-	Clock clock.PassiveClock
-	// Namespace is the operator's own, where it keeps its Secret.
+	// ImageRegistry replaces the public registries of the images of vendors' servers; empty for no replacement.
+	ImageRegistry string
+	Clock         clock.PassiveClock
+	// Namespace is the namespace of the operator, where it stores its Secret.
 	Namespace string
-	// Watched is the only namespace that the operator looks at; empty for all.
+	// Watched is the only namespace that the operator watches; empty for all namespaces.
 	Watched string
-	// Around describes the environment of databases, for their NetworkPolicies; nil for no policies.
+	// Around describes the environment of databases for their NetworkPolicies. If it is nil, the operator creates no
+	// policies.
 	Around *netpol.Cluster
-	// Pods, when set, takes the place of asking the pods themselves.
+	// Pods, if set, replaces the clients that query pods over the network.
 	Pods podclient.Clients
-	// Events, when set, takes the place of the manager's recorder.
+	// Events, if set, replaces the manager's recorder.
 	Events events.EventRecorder
 }
 
@@ -47,7 +50,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	return errors.Join(mgr.Add(runs.Chaos), mgr.Add(runs.Jobs), mgr.Add(experiments.Jobs), databases.SetupWithManager(mgr), runs.SetupWithManager(mgr), experiments.SetupWithManager(mgr))
 }
 
-// Reconcilers makes all controllers without registering them.
+// Reconcilers returns all controllers without registering them.
 func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconciler, *experiment.Reconciler) {
 	if o.Events == nil {
 		o.Events = mgr.GetEventRecorder("geobench-operator")
@@ -61,7 +64,7 @@ func Reconcilers(mgr ctrl.Manager, o Options) (*database.Reconciler, *run.Reconc
 	choice := database.NewEmulationChoice(mgr.GetClient(), mgr.GetAPIReader(), o.Image, o.Clock)
 	return &database.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.Choose, Credentials: credentials, Abilities: abilities,
-			Around: o.Around, Image: o.Image, Events: o.Events, Clock: o.Clock,
+			Around: o.Around, Image: o.Image, ImageRegistry: o.ImageRegistry, Events: o.Events, Clock: o.Clock,
 		}, &run.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: o.Pods, Choose: choice.Choose, Credentials: credentials, Abilities: abilities,
 			Unfit: choice.ChaosUnfit, Jobs: background.NewRunner(), Loads: background.NewBudget(run.LoadsAtOnce), Memory: background.NewBudget(run.HistoryMemory()), Image: o.Image, Events: o.Events, Clock: o.Clock, Wait: run.Wait,

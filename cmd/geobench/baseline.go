@@ -69,10 +69,12 @@ func (b *baselineSet) of(d *result.Document, docs []*result.Document) []*result.
 		return b.all
 	}
 	name := b.names[d.Name]
+	// A result that an earlier command kept takes precedence, because this command has no other run of that name.
 	if kept := b.kept[name]; kept != nil {
 		return []*result.Document{kept}
 	}
 	for _, other := range docs {
+		// The run cannot be its own baseline.
 		if other.Name == name && other != d {
 			return []*result.Document{other}
 		}

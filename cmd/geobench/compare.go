@@ -66,6 +66,7 @@ Exit codes: 0 no difference or an improvement; 1 a regression; 2 wrong input; 3 
 			switch c.Verdict {
 			case result.Regression:
 				return &codedError{code: exit.Failed, quiet: true, err: errors.New(c.Message)}
+			// Too few repetitions say nothing about B, so this exit code differs from a regression.
 			case result.Undecided:
 				return &codedError{code: exit.Broken, quiet: true, err: errors.New(c.Message)}
 			}

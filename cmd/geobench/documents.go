@@ -60,6 +60,7 @@ func readDocuments(path string) ([]*result.Document, error) {
 	var docs []*result.Document
 	for _, f := range files {
 		d, err := result.Read(f)
+		// The folder may contain other JSON files, such as a report.
 		if errors.Is(err, result.ErrNoResult) {
 			continue
 		} else if err != nil {
@@ -78,6 +79,7 @@ func notThere(path string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	// Suggest a file of the same folder, or state that the folder itself is missing.
 	text := path + ": there is no such file"
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	var names []string

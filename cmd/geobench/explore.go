@@ -148,6 +148,7 @@ func (x *exploration) check() (err error) {
 	if x.level != "" {
 		x.asked, err = isolation.Parse(x.level)
 	}
+	// Without --shard there is a single shard with all seeds.
 	var index, shards uint64 = 0, 1
 	if x.shard != "" {
 		// The newline makes Sscanf reject trailing characters.
@@ -193,6 +194,7 @@ func (x *exploration) run() error {
 	}
 	for _, name := range x.names {
 		c := explore.Config{Engine: x.table[name], Hostile: x.hostile, Slow: x.slow, Core: x.core, Buggify: x.buggify, Disk: x.disk, Replace: x.replace, Runs: x.runs}
+		// A faulty variant fails only in scenarios of its own configuration.
 		if d, ok := x.hunted[name]; ok {
 			c = explore.ConfigOf(d)
 			c.Runs = x.runs
@@ -233,6 +235,7 @@ func (x *exploration) traceSeed(c explore.Config) {
 		c.Trace = line
 	}
 	r := explore.Run(c)
+	// With --shrink, trace the minimal scenario instead of the seed's.
 	if l := x.tellLeast(c, r); l != nil {
 		l.Trace(line)
 	} else {
@@ -283,7 +286,9 @@ func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 		if n := sum.Seeds.Count; n > 0 {
 			fmt.Fprintf(x.out, "%s: %d of %v have been run before\n", c.Engine.Name, n, x.seeds)
 		}
+		// Continue after the seeds that the file already counts.
 		explore.Soak(x.ctx, c, x.seeds.After(sum.Seeds.Count), tell)
+		// Soak may have been interrupted between two saves.
 		saveErr = errors.Join(saveErr, progress.Save())
 	case x.probes && !x.hostile && !x.slow:
 		usual := x.seeds
@@ -308,6 +313,7 @@ func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 	if saveErr != nil {
 		return fmt.Errorf("--state: %w", saveErr)
 	}
+	// After an interruption the summary above is still correct for the seeds that ran.
 	if err := x.ctx.Err(); err != nil {
 		return fmt.Errorf("interrupted: %w", err)
 	}
@@ -319,6 +325,7 @@ func (x *exploration) tellLeast(c explore.Config, r *explore.Result) *explore.Le
 	if !x.shrink || r.Passed() {
 		return nil
 	}
+	// With --probes only half of the scenarios are hostile, so the result decides.
 	c.Seed, c.Hostile = r.Seed, r.Hostile
 	l := explore.Shrink(x.ctx, c, 0)
 	if l == nil {
@@ -338,6 +345,7 @@ func (x *exploration) tellLeast(c explore.Config, r *explore.Result) *explore.Le
 func (x *exploration) conclude() error {
 	var unhit []string
 	if x.probes {
+		// The marks of shared packages can all be reached only if all engines run.
 		all := len(x.names) == len(x.known)
 		fmt.Fprint(x.out, x.reach.Table(all))
 		for _, p := range x.reach.Unhit(all) {

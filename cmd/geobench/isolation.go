@@ -120,6 +120,7 @@ func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationD
 			for _, level := range levels {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s %s\n", named.name, parameter, level)
 				r, err := attach.PlayIsolation(cmd.Context(), named.external, f.secrets, level, picked, cmp.Or(f.plays, livePlays))
+				// Errors in a manifest are usage errors. Any other error comes from the server.
 				if problems, ok := check.As(err); ok {
 					return nil, &codedError{code: exit.Usage, err: problems}
 				}
@@ -146,6 +147,7 @@ func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationD
 func levelsOf(db *v1alpha1.GeoDatabase, given []string) (parameter string, picked bool, levels []string) {
 	parameter, picked, levels = attach.Levels(db)
 	switch {
+	// No level was picked, so a level that the database cannot provide is reported, and is not an error.
 	case slices.Equal(given, []string{allWord}):
 		return parameter, false, attach.AllLevels(db.Spec.Engine.Name)
 	case len(given) > 0:
@@ -189,6 +191,7 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 			return nil, err
 		}
 		for _, name := range slices.Sorted(maps.Keys(bundle.Databases)) {
+			// Resolve takes a run, but uses only its reference to the database.
 			run := &v1alpha1.BenchmarkRun{}
 			run.Spec.DatabaseRef.Name = name
 			spec, profile, err := bundle.Resolve(run)
@@ -224,6 +227,7 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 		if len(out) == 0 {
 			return nil, usageError("%s: there is no GeoDatabase, so there is nothing to play on", strings.Join(files, ", "))
 		}
+		// With -f and without --engine, play only the databases of the manifests.
 		if len(names) == 0 {
 			return out, nil
 		}

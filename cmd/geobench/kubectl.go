@@ -61,9 +61,10 @@ type cluster struct {
 	namespace string
 }
 
-// connect connects to the cluster that the flags name.
+// connect connects to the cluster that the flags select.
 var connect = func(f clusterFlags) (*cluster, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	// An explicit path takes precedence over $KUBECONFIG.
 	rules.ExplicitPath = f.kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
 	overrides.Context.Namespace = f.namespace
@@ -135,6 +136,7 @@ func (c *cluster) document(ctx context.Context, name string) (*result.Document, 
 }
 
 func stageOf(run *v1alpha1.BenchmarkRun) string {
+	// Before the first stage, only the conditions explain what the run waits for.
 	if run.Status.Stage == "" {
 		_, message := health.Judge(run.Generation, run.Status.ObservedGeneration, run.Status.Conditions)
 		return "none: " + message
@@ -183,6 +185,7 @@ var (
 // completeResults offers files and, as a kubectl plugin or after run/, the names of runs.
 func completeResults(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	mark, is := strings.CutPrefix(prefix, "run/")
+	// Only the plugin accepts the name of a run without the prefix.
 	if !isPlugin && !is {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -248,6 +251,7 @@ func printMatrix(w io.Writer, db *v1alpha1.GeoDatabase) error {
 				if l.From != from || l.To != to {
 					continue
 				}
+				// A link without samples is declared but not measured yet.
 				measured := "?"
 				if l.Samples > 0 {
 					measured = fmt.Sprintf("%.1fms", float64(l.MeasuredRTTMicroseconds.P50)/1000)
@@ -290,6 +294,7 @@ workers and gives its database to the next run. To run it again, change spec.run
 			if ended(run) {
 				return usageError("BenchmarkRun %s is over already: %s, %s", run.Name, run.Status.Stage, run.Status.Verdict)
 			}
+			// Patch only spec.cancel, because the operator may change the object at the same time.
 			base := run.DeepCopy()
 			run.Spec.Cancel = true
 			if err := c.Patch(cmd.Context(), run, client.MergeFrom(base)); err != nil {
@@ -304,6 +309,7 @@ workers and gives its database to the next run. To run it again, change spec.run
 }
 
 func ended(run *v1alpha1.BenchmarkRun) bool {
+	// A verdict for an earlier runID does not end the current attempt.
 	return run.Status.RunID == run.Spec.RunID && (run.Status.Stage == v1alpha1.StageCompleted || run.Status.Stage == v1alpha1.StageFailed)
 }
 
@@ -328,6 +334,7 @@ Exit codes: 0 passed; 1 failed or invalid; 2 wrong input; 3 the cluster does not
 			if err != nil {
 				return err
 			}
+			// A run that failed early has no result.
 			if run.Status.ReportRef != nil {
 				d, err := c.document(cmd.Context(), run.Name)
 				if err != nil {
@@ -383,6 +390,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 	if st.StageStartTime != nil {
 		head += fmt.Sprintf(" for %s", time.Since(st.StageStartTime.Time).Round(time.Second))
 	}
+	// The end is known once the operator has set the start of the warm-up.
 	if st.WarmupStartTime != nil {
 		if eta := time.Until(st.WarmupStartTime.Add(load.PlanOf(run.Spec.Load, 0).LastWindow())); eta > 0 {
 			head += fmt.Sprintf(", %s to go", eta.Round(time.Second))
@@ -390,6 +398,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 	}
 	out := []string{head}
 	for _, f := range st.Conditions {
+		// Completed and Ready would only repeat the stage.
 		if f.Status != metav1.ConditionTrue && f.Type != v1alpha1.ConditionCompleted && f.Type != v1alpha1.ConditionReady && f.Message != "" {
 			out = append(out, "  "+f.Type+": "+f.Message)
 		}
@@ -403,6 +412,7 @@ func (c *cluster) lines(ctx context.Context, run *v1alpha1.BenchmarkRun) []strin
 	for i := range reports.Items {
 		var p deploy.Progress
 		region := reports.Items[i].Labels[kube.LabelRegion]
+		// The run has further ConfigMaps, such as its result, which report no progress.
 		if json.Unmarshal([]byte(reports.Items[i].Data[deploy.KeyProgress]), &p) != nil || region == "" {
 			continue
 		}

@@ -44,6 +44,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	root := newRootCommand()
 	if isCompletion {
+		// kubectl passes only the words after the plugin's name, so add cobra's completion command.
 		root.SetArgs(append([]string{cobra.ShellCompRequestCmd}, os.Args[1:]...))
 	}
 	os.Exit(execute(ctx, root))
@@ -58,6 +59,7 @@ func execute(ctx context.Context, root *cobra.Command) int {
 	coded := &codedError{code: exit.Broken}
 	if !errors.As(err, &coded) {
 		coded.err = err
+		// A canceled context is an interruption only if the command's own context was canceled.
 		if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
 			coded.code = exit.Interrupted
 		}
@@ -125,6 +127,7 @@ input or usage; 3 could not run; 130 interrupted.`,
 // nearestFlag suggests a flag if err is about an unknown flag.
 func nearestFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
+	// Any flag with a single letter would be near.
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return ""
 	}

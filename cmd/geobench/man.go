@@ -26,7 +26,9 @@ man finds them. The same build writes the same bytes.`,
 				return usageError("%w", err)
 			}
 			root := cmd.Root()
+			// The generated tag contains the current date, and the same build must write the same bytes.
 			root.DisableAutoGenTag = true
+			// Cobra adds its completion command only when a command executes.
 			root.InitDefaultCompletionCmd()
 			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Manual: "Geobench", Source: "geobench " + version.String(), Date: builtFrom()}, folders[0])
 		},

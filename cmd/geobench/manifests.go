@@ -31,6 +31,7 @@ func addFiles(cmd *cobra.Command, files *[]string) {
 
 // loadManifests reads manifests. It returns a usage error that lists all their errors.
 func loadManifests(cmd *cobra.Command, abilities check.Abilities, files []string) (*manifest.Bundle, error) {
+	// Check the files first, to suggest the name that was meant.
 	for _, f := range files {
 		if _, err := os.Stat(f); f != "-" && err != nil {
 			return nil, usageError("%w", notThere(f, err))
@@ -130,12 +131,14 @@ Exit code 2 when there is a mistake.`,
 				if place != "any" && place != p.name {
 					continue
 				}
+				// Each place reads the manifests with its own abilities, so give each the same input.
 				cmd.SetIn(bytes.NewReader(stdin))
 				text, said, err := validate(cmd, p.abilities(), files)
 				switch {
 				case err == nil:
 					summary, notes, valid = text, said, append(valid, p.says)
 				default:
+					// If no place can run the manifests, the errors of the first place are reported.
 					first = cmp.Or(first, err)
 					invalid = append(invalid, fmt.Sprintf("not for %s:\n%s", p.says, indent(err.Error())))
 				}

@@ -27,7 +27,8 @@ func runObserved(ctx context.Context, address string, p *plan.Plan, report inpro
 	defer server.Close() //nolint:errcheck // the figures are in the result
 	return inprocess.Observed(ctx, p, report, inprocess.Observer{
 		Registry: registry,
-		Last:     func(ctx context.Context) { linger(ctx, server) },
+		// Linger before the database is closed, because its metrics end then.
+		Last: func(ctx context.Context) { linger(ctx, server) },
 	})
 }
 

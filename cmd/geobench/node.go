@@ -51,12 +51,14 @@ ordinal o is replica o mod R of partition o div R, R being the number of replica
 			}
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
 			group, ctx := errgroup.WithContext(cmd.Context())
+			// Without a mesh the node's own probes measure the links, so it needs no prober.
 			var prober *ping.Prober
 			if db.Meshed {
 				if prober, err = pod.probe(ctx, group, db, id, log); err != nil {
 					return err
 				}
 			}
+			// If the node or the prober fails, the group stops both.
 			group.Go(func() error {
 				return node.Serve(ctx, node.Config{
 					Database: db, ID: id, Admin: admin, Public: public, Engine: engine, Procedures: catalog.Procedures(), Journal: journal,
@@ -93,6 +95,7 @@ func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
 	}
 	name := os.Getenv("POD_NAME")
 	for i := range db.Nodes { // the pods of a database with roles have no consecutive numbers
+		// The first label of the host is the name of the pod.
 		if host, _, _ := strings.Cut(db.Nodes[i].Admin, "."); host == name && name != "" {
 			return db, geo.NodeID(i), nil
 		}
@@ -127,6 +130,7 @@ func nodeOf(t *geo.Topology, region, name string) (geo.NodeID, error) {
 	if r < 0 {
 		return 0, usageError("--region: %q is not one of %s", region, strings.Join(t.Regions, ", "))
 	}
+	// A StatefulSet appends the ordinal to the names of its pods.
 	ordinal, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
 	if err != nil || ordinal < 0 || ordinal >= t.Partitions*t.Replicas {
 		return 0, usageError("POD_NAME: %q does not end in a number below %d, the nodes of a region", name, t.Partitions*t.Replicas)

@@ -48,6 +48,7 @@ type operatorOptions struct {
 	ownNamespace   string
 	namespace      string
 	nodeImage      string
+	imageRegistry  string
 	policies       string
 	logLevel       string
 	qps            float32
@@ -73,6 +74,7 @@ the Helm chart make; outside of a cluster it follows $KUBECONFIG, but then it mu
 	f.StringVar(&o.ownNamespace, "credentials-namespace", "", "namespace of the Secret that all credentials come from (the pod's own)")
 	f.StringVar(&o.namespace, "namespace", "", "look at this namespace only (all)")
 	f.StringVar(&o.nodeImage, "node-image", os.Getenv("GEOBENCH_IMAGE"), "image of nodes and workers ($GEOBENCH_IMAGE)")
+	f.StringVar(&o.imageRegistry, "image-registry", os.Getenv("GEOBENCH_IMAGE_REGISTRY"), "registry in place of docker.io and quay.io for the images of vendors' servers ($GEOBENCH_IMAGE_REGISTRY)")
 	f.StringVar(&o.policies, "network-policies", "", `make NetworkPolicies for databases and the workers of their runs, given as JSON what is around them:
 the labels of the operator's pods, and optionally apiServerPorts, apiServerCIDRs, externalCIDRs and metricsFrom (peers as in a NetworkPolicy);
 for example {"operator": {"app.kubernetes.io/component": "operator"}} (none)`)
@@ -101,6 +103,7 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	// Set the limits before the caches fill.
 	leaveRoom()
 	log := logr.FromSlogHandler(slog.NewJSONHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 	ctrl.SetLogger(log)
@@ -156,6 +159,7 @@ func (o *operatorOptions) around() (*netpol.Cluster, error) {
 	if o.policies == "" {
 		return nil, nil
 	}
+	// These are the defaults for fields that the JSON omits.
 	c := &netpol.Cluster{OperatorNamespace: o.ownNamespace, APIServerPorts: []int32{443, 6443}}
 	d := json.NewDecoder(strings.NewReader(o.policies))
 	d.DisallowUnknownFields()
@@ -188,21 +192,22 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger, around *
 		metricsOptions.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        kube.Scheme(),
-		Logger:                        log,
-		Cache:                         kube.CacheOptions(o.namespace),
-		Metrics:                       metricsOptions,
-		HealthProbeBindAddress:        o.probeAddress,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "geobench-operator",
-		LeaderElectionNamespace:       o.leaseNamespace,
+		Scheme:                  kube.Scheme(),
+		Logger:                  log,
+		Cache:                   kube.CacheOptions(o.namespace),
+		Metrics:                 metricsOptions,
+		HealthProbeBindAddress:  o.probeAddress,
+		LeaderElection:          o.leaderElect,
+		LeaderElectionID:        "geobench-operator",
+		LeaderElectionNamespace: o.leaseNamespace,
+		// A successor need not wait until the lease expires.
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := errors.Join(
-		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Watched: o.namespace, Image: o.nodeImage, Around: around, Clock: clock.RealClock{}}),
+		controllers.SetupWithManager(mgr, controllers.Options{Namespace: o.ownNamespace, Watched: o.namespace, Image: o.nodeImage, ImageRegistry: o.imageRegistry, Around: around, Clock: clock.RealClock{}}),
 		metrics.Registry.Register(run.NewCollector(mgr.GetClient(), clock.RealClock{})),
 		mgr.Add(memoryReturner{}),
 		mgr.AddHealthzCheck("ping", healthz.Ping),

@@ -75,6 +75,7 @@ func newPingCommand() *cobra.Command {
 				return usageError("--count and --interval: %d and %s must be positive", count, interval)
 			}
 			addr := net.JoinHostPort(args[0], strconv.Itoa(ports.Probe))
+			// Single packets do not measure the bandwidth of a link, so a stream uses TCP.
 			if stream > 0 {
 				rate, err := ping.Stream(cmd.Context(), addr, stream)
 				if err != nil {
@@ -112,6 +113,7 @@ capability NET_ADMIN.`,
 			if err != nil {
 				return err
 			}
+			// The file exists only in a container.
 			if _, err := os.Stat(terminationLog); err == nil {
 				if err := os.WriteFile(terminationLog, answer, 0o644); err != nil {
 					return err

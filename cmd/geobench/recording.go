@@ -36,6 +36,7 @@ func newRecording(w *deploy.Worker, folder string) (*recording, error) {
 		return nil, nil
 	}
 	path := filepath.Join(folder, "history")
+	// O_EXCL: a restarted worker must not overwrite the history of its predecessor.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("the history: %w", err)
@@ -83,12 +84,14 @@ func (r *recording) close() (deploy.History, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
+	// The writer still has buffered data, so close it before the file.
 	err := errors.Join(r.writer.Close(), r.file.Close())
 	return r.stats, err
 }
 
 // ServeHTTP serves the file once it is closed.
 func (r *recording) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	// Do not hold the lock while the file is sent.
 	r.mu.Lock()
 	closed := r.closed
 	r.mu.Unlock()

@@ -44,6 +44,7 @@ their seeds at most, else of each. A BenchmarkRun on the cluster is compared wit
 						return err
 					}
 					in.Documents = append(in.Documents, docs...)
+					// With several results it would be unclear whose spec.baselineRef applies.
 					if baseline == "" && len(results) == 1 {
 						in.Baseline = baselineOf(cmd, docs[0])
 					}

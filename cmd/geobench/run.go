@@ -114,6 +114,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		if err != nil {
 			return err
 		}
+		// Create the folder now: an unusable folder must not waste the runs.
 		if save != "" {
 			if info, err := os.Stat(save); err == nil && !info.IsDir() {
 				return usageError("--save: %s is a file: name a folder", save)
@@ -135,12 +136,14 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 			})
 			for _, d := range all {
 				docs = append(docs, d)
+				// Save each result immediately, so that a later failure does not lose it.
 				if save != "" {
 					if err := result.WriteJSON(filepath.Join(save, d.Name+".json"), d); err != nil {
 						return fmt.Errorf("--save: %w", err)
 					}
 				}
 			}
+			// A functional test that does not pass prevents only its own run. Later runs continue.
 			if notPassed := (*acceptance.NotPassedError)(nil); errors.As(err, &notPassed) {
 				unfit = append(unfit, err.Error())
 			} else if err != nil {
@@ -172,6 +175,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 			return &codedError{code: exit.Failed, err: errors.New(strings.Join(unfit, "\n"))}
 		}
 		for _, d := range docs {
+			// The tables already show the verdict, so the error need not be printed again.
 			if d.Verdict != v1alpha1.VerdictPassed {
 				return &codedError{code: exit.Failed, quiet: out.format == "table" || out.format == "wide",
 					err: fmt.Errorf("BenchmarkRun %s: verdict %s", d.Name, d.Verdict)}

@@ -91,6 +91,7 @@ func (s *selftest) run(ctx context.Context, out io.Writer) error {
 		{"a right BenchmarkRun is accepted (dry run)", s.accepts},
 		{"a wrong BenchmarkRun is refused, and the refusal says why (dry run)", s.refuses},
 	} {
+		// A new installation takes some time until each check can succeed.
 		for {
 			err := check.do(ctx)
 			if err == nil {
@@ -159,6 +160,7 @@ func selftestRun(workload map[string]any) *unstructured.Unstructured {
 }
 
 func (s *selftest) create(ctx context.Context, run *unstructured.Unstructured) error {
+	// A dry run passes validation and admission, but stores nothing.
 	_, err := s.dynamic.Resource(v1alpha1.GroupVersion.WithResource("benchmarkruns")).Namespace(s.namespace).
 		Create(ctx, run, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 	return err

@@ -28,6 +28,7 @@ func expand(ctx context.Context, bundle *manifest.Bundle, abilities check.Abilit
 	var ps manifest.Problems
 	for _, object := range bundle.Experiments {
 		e, err := experiment.New(ctx, bundle, object, abilities)
+		// Collect the problems of all experiments before failing.
 		if problems, ok := check.As(err); ok {
 			ps = append(ps, problems...)
 			continue
@@ -91,12 +92,14 @@ Exit codes: 0 every claim holds; 1 a claim differs or has no result, or a run fa
 				play.Options{RealTime: realTime, Parallel: parallel, Folder: folder, Report: view.show})
 			view.close()
 			if err != nil {
+				// Finished runs are kept, so an interruption loses only the runs in progress.
 				if cmd.Context().Err() != nil {
 					return &codedError{code: exit.Interrupted, err: fmt.Errorf("interrupted: %d of %d runs are kept in %s, and the same command goes on from there",
 						view.last.Done, view.last.Total, folder)}
 				}
 				return err
 			}
+			// With searches, the runs of the points are known only now.
 			for i, e := range experiments {
 				experiments[i] = e.With(played)
 			}
@@ -154,7 +157,8 @@ func writeReport(folder string, report *experiment.Report, experiments []*experi
 	}
 	for _, e := range report.Experiments {
 		for _, t := range e.Tables {
-			if err := os.WriteFile(filepath.Join(folder, e.Name+"-"+t.Name+".md"), []byte(t.Markdown(report.Simulated)), 0o644); err != nil { //nolint:gosec // as the plots
+			// readable like the plots
+			if err := os.WriteFile(filepath.Join(folder, e.Name+"-"+t.Name+".md"), []byte(t.Markdown(report.Simulated)), 0o644); err != nil { //nolint:gosec
 				return err
 			}
 		}

@@ -38,8 +38,10 @@ const (
 
 func newScreen(w io.Writer, quiet bool) *screen {
 	s := &screen{w: w, quiet: quiet, width: 100, height: 24}
+	// A dumb terminal cannot move its cursor, so it is treated like a file.
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
 		s.terminal = true
+		// Ignore an implausible size, which a terminal reports if it does not know its size.
 		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 20 && height > 1 {
 			s.width, s.height = width, height
 		}
@@ -63,6 +65,7 @@ func (s *screen) show(now time.Time, key string, lines []string) {
 	}
 	s.key, s.last = key, now
 	if !s.terminal {
+		// Columns are aligned for a terminal; a single line needs no padding.
 		for i := range lines {
 			lines[i] = strings.Join(strings.Fields(lines[i]), " ")
 		}
@@ -73,6 +76,7 @@ func (s *screen) show(now time.Time, key string, lines []string) {
 	// Omit lines that do not fit: lines that have scrolled off the top could not be overwritten later.
 	lines = lines[:min(len(lines), s.height-1)]
 	for _, l := range lines {
+		// A line of the full width would wrap, and erase would miss a row.
 		if r := []rune(l); len(r) >= s.width {
 			l = string(r[:s.width-1])
 		}
@@ -114,6 +118,7 @@ func newView(w io.Writer, p *plan.Plan, i, of int, quiet bool) *view {
 func (v *view) show(p inprocess.Progress) {
 	now := time.Now()
 	v.note(p, now)
+	// lines also starts a new interval for the rates, so call it only if an update is due.
 	if v.due(now, p.Stage) {
 		v.screen.show(now, p.Stage, v.lines(p, now, v.terminal))
 	}
@@ -189,6 +194,7 @@ func bar(done float64) string {
 // eta estimates the remaining wall-clock time from the speed so far. It returns an empty string while there is no
 // estimate.
 func eta(began, now time.Time, done float64) string {
+	// The first few percent predict the speed poorly.
 	if done <= 0.05 || done >= 1 {
 		return ""
 	}
@@ -247,6 +253,7 @@ func (v *experimentView) show(p play.Progress) { v.showAt(p, time.Now()) }
 
 func (v *experimentView) showAt(p play.Progress, now time.Time) {
 	v.last = p
+	// Kept results take no time, so they must not affect the estimate.
 	if v.began.IsZero() && p.Event == play.Began {
 		v.began = now
 	}

@@ -151,6 +151,7 @@ func (w *waiter) find(ctx context.Context, names []string) error {
 		if !told {
 			kind, name = "", given
 		}
+		// kubectl prints names as benchmarkrun.geobench.dev/NAME.
 		short, _, _ := strings.Cut(strings.ToLower(kind), ".")
 		if told && waitedKinds[short] == "" {
 			return usageError("%s: %s is neither run nor experiment: write run/%s or experiment/%[3]s", given, kind, name)
@@ -166,6 +167,7 @@ func (w *waiter) find(ctx context.Context, names []string) error {
 				return err
 			}
 			if err == nil {
+				// An object that has already ended is not looked up again.
 				o.judge()
 				found = append(found, o)
 			}
@@ -201,6 +203,7 @@ func (w *waiter) wait(ctx context.Context) error {
 	defer tick.Stop()
 	defer w.screen.close()
 	for failures := 0; ; {
+		// Objects may have ended before the wait, so check before the first tick.
 		if !slices.ContainsFunc(w.objects, func(o *waited) bool { return !o.over() }) {
 			return nil
 		}
@@ -309,6 +312,7 @@ func (w *waiter) verdict(early error) error {
 		}
 	}
 	switch {
+	// After an interruption the user no longer waits for a verdict.
 	case errors.Is(early, context.Canceled):
 		return fmt.Errorf("stopped waiting for %s: %w", strings.Join(left, ", "), early)
 	case len(failed) > 0:

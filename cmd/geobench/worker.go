@@ -69,6 +69,7 @@ INDEX being its job's completion index: there it says that it is ready, reads th
 			}
 			err = work(cmd.Context(), w, index, place, identity.Folder(folder), addresses)
 			if err != nil {
+				// The worker may have been stopped, but the operator should still learn the reason.
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), lastWords)
 				defer cancel()
 				err = errors.Join(err, place.Failed(ctx, err.Error()))
@@ -109,6 +110,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 	if err != nil {
 		return fmt.Errorf("the key of this worker's report: %w", err)
 	}
+	// Nodes recognize clients by the attempt, so that clients of an earlier attempt are rejected.
 	w.Database.Run = w.Attempt
 	if w.Database.ClientKey, err = credentials.Read(identity.FileClient); err != nil {
 		return fmt.Errorf("the key of this run's clients: %w", err)
@@ -154,6 +156,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 		return fmt.Errorf("the common start was %s ago when this worker learned of it: the clocks of its node and the operator's disagree, or the API server was away", late.Round(time.Millisecond))
 	}
 
+	// Report the progress in the background: a slow API server must not delay the clients.
 	told := make(chan struct{})
 	telling, stop := context.WithCancel(ctx)
 	go func() {
@@ -163,6 +166,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 	began := time.Now()
 	report, err := player.Run(ctx, start)
 	ended := time.Now()
+	// Stop the progress reports before the final report, so that none follows it.
 	stop()
 	<-told
 	if err != nil {
@@ -281,6 +285,7 @@ func since(before, now load.Progress) deploy.Progress {
 	committed := now.Committed - before.Committed
 	p := deploy.Progress{
 		Stage: now.Stage.String(), Repetition: now.Repetition, Committed: now.Committed, Aborted: now.Aborted, Failed: now.Failed, Retried: now.Retried,
+		// The interval is nominal; nothing depends on the exact rate.
 		ThroughputPerSecond: committed * int64(time.Second) / int64(progressEvery),
 	}
 	if committed > 0 {

@@ -1,7 +1,7 @@
-// Package background runs work that takes longer than a reconciliation may: loading a data set, fetching and checking a
-// history, or reading the results of thousands of points. A controller starts a job, polls its outcome whenever it
-// looks at its object, and is woken up when the job has finished. A job does not outlive the operator: the next
-// operator starts it again, so a job must be idempotent.
+// Package background runs work that takes too long for a reconciliation: loading a data set, fetching and checking a
+// history, or reading the results of thousands of points. A controller starts a job, polls its outcome in each
+// reconciliation, and is woken up when the job has finished. A job ends with its operator. The next operator starts it
+// again, so a job must be idempotent.
 package background
 
 import (
@@ -16,11 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// Key names a job.
+// Key identifies a job.
 type Key struct {
-	// Object is the object that needs the job; its controller is woken up when the job has finished.
+	// Object is the object that needs the job. Its controller is woken up when the job has finished.
 	Object types.NamespacedName
-	// Phase of the object's life to which it belongs: its UID, attempt and stage. An job of another phase is of no use.
+	// Phase is the phase of the object to which the job belongs: its UID, attempt and stage. A job of another phase is
+	// useless.
 	Phase string
 	Name  string
 }
@@ -30,13 +31,13 @@ type State int
 
 // The states of a job.
 const (
-	// None: no job was started, or the last job's failure was reported.
+	// None means that no job was started, or that the failure of the last job was reported.
 	None State = iota
-	// Queued jobs wait for others that share their budget.
+	// Queued means that the job waits for its share of the budget.
 	Queued
-	// Running jobs are being done.
+	// Running means that the job is executing.
 	Running
-	// Done jobs have an outcome.
+	// Done means that the job has an outcome.
 	Done
 )
 
@@ -50,10 +51,10 @@ type job struct {
 	running bool
 }
 
-// Runner carries out jobs.
+// Runner executes jobs.
 type Runner struct {
-	// News has an event for each job that was not cancelled and has finished. The controller of the jobs' objects reads
-	// it.
+	// News receives an event for each job that finishes without being cancelled. The controller of the jobs' objects
+	// reads it.
 	News chan event.GenericEvent
 
 	mu      sync.Mutex
@@ -67,11 +68,10 @@ func NewRunner() *Runner {
 	return &Runner{News: make(chan event.GenericEvent, newsWaiting), jobs: map[Key]*job{}}
 }
 
-// newsWaiting is the number of events that may wait to be read. Further events are dropped, which is safe because
-// controllers also look periodically.
+// newsWaiting is the capacity of News. Further events are dropped, which is safe because controllers also poll.
 const newsWaiting = 1024
 
-// Start implements manager.Runnable: jobs end with the manager.
+// Start implements manager.Runnable: when the manager stops, it cancels all jobs and waits for them.
 func (r *Runner) Start(ctx context.Context) error {
 	<-ctx.Done()
 	r.mu.Lock()
@@ -84,9 +84,9 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// Go starts a job, unless a job of the same name was started. The job runs once it gets its share of the budget, which
-// is at most the whole budget, or immediately without a budget. The context of work is cancelled with the job; a panic
-// of work counts as its failure.
+// Go starts a job unless a job with the same key exists. The job runs once it gets its share of the budget, at most the
+// whole budget, or immediately if b is nil. The context of work is cancelled with the job. A panic in work counts as a
+// failure.
 func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Context) (T, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,6 +99,8 @@ func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Con
 	r.done.Go(func() {
 		defer cancel()
 		carryOut(ctx, r, key, e, b, share, work)
+		// ctx must be checked before the deferred cancel, and the outcome must be visible before the controller is woken
+		// up.
 		cancelled := ctx.Err() != nil
 		close(e.ended)
 		if !cancelled {
@@ -107,7 +109,7 @@ func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Con
 	})
 }
 
-// carryOut does the work of a job once it has its share of the budget.
+// carryOut runs the work of a job once the job has its share of the budget.
 func carryOut[T any](ctx context.Context, r *Runner, key Key, e *job, b *Budget, share int64, work func(context.Context) (T, error)) {
 	if b != nil {
 		share = min(max(share, 1), b.size)
@@ -119,7 +121,7 @@ func carryOut[T any](ctx context.Context, r *Runner, key Key, e *job, b *Budget,
 		e.running = true
 		r.mu.Unlock()
 	}
-	// As in controller-runtime's reconciliations, a panic caused by one object must not stop the work for all others.
+	// As in controller-runtime, a panic that one object causes must not stop the work for all others.
 	defer func() {
 		if p := recover(); p != nil {
 			e.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -135,13 +137,13 @@ func (r *Runner) tell(object types.NamespacedName) {
 	}
 }
 
-// named is an object of which nothing is known but its name.
+// named returns an object with only a name and a namespace.
 func named(object types.NamespacedName) client.Object {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 }
 
-// Outcome returns the state of a job and its outcome. A failure is returned once, so that the job can be started again.
-// A success is kept until Retain or Forget.
+// Outcome returns the state of a job and its outcome. A failure is returned only once; then the job can be started
+// again. A success is kept until Retain, Drop or Forget.
 func Outcome[T any](r *Runner, key Key) (outcome T, state State, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +170,7 @@ func Outcome[T any](r *Runner, key Key) (outcome T, state State, err error) {
 	return outcome, Done, err
 }
 
-// Retain cancels and forgets the jobs of an object that are not of a phase.
+// Retain cancels and removes the jobs of an object that belong to other phases.
 func (r *Runner) Retain(object types.NamespacedName, phase string) {
 	r.drop(func(k Key) bool { return k.Object == object && k.Phase != phase })
 }
@@ -178,7 +180,7 @@ func (r *Runner) Drop(key Key) {
 	r.drop(func(k Key) bool { return k == key })
 }
 
-// Forget cancels and forgets all jobs of an object.
+// Forget cancels and removes all jobs of an object.
 func (r *Runner) Forget(object types.NamespacedName) {
 	r.drop(func(k Key) bool { return k.Object == object })
 }
@@ -194,7 +196,7 @@ func (r *Runner) drop(which func(Key) bool) {
 	}
 }
 
-// Underway returns the number of waiting and running jobs.
+// Underway returns the number of queued and running jobs.
 func (r *Runner) Underway() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,5 +210,5 @@ func (r *Runner) Underway() (n int) {
 	return n
 }
 
-// Wait waits until no job is under way.
+// Wait blocks until all started jobs have ended.
 func (r *Runner) Wait() { r.done.Wait() }

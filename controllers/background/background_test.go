@@ -14,7 +14,7 @@ import (
 
 var run = types.NamespacedName{Namespace: "n", Name: "r"}
 
-// A job continues while its controller looks at the object, wakes it up, and keeps its outcome.
+// A job continues while its controller reconciles the object, wakes the controller up, and keeps its outcome.
 func TestOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, b, key := NewRunner(), NewBudget(1), Key{run, "load", "load"}
@@ -26,7 +26,7 @@ func TestOutcome(t *testing.T) {
 		}
 		expect(t, r, key, 0, None, nil)
 		begin()
-		begin() // again, as an operator does that was woken up by something else
+		begin() // again, like an operator that was woken up by another event
 		expect(t, r, key, 0, Running, nil)
 		close(finish)
 		synctest.Wait()
@@ -55,7 +55,7 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// A panic is a failure of its job alone, which gives back its share of the budget.
+// A panic fails only its own job, which releases its share of the budget.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, b, key := NewRunner(), NewBudget(1), Key{run, "judge", "judge"}
@@ -70,7 +70,7 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// After a receiver gets the news, the outcome is available and the budget is free.
+// When an event is received, the outcome is available and the share of the budget is free.
 func TestNewsComeLast(t *testing.T) {
 	r, b := NewRunner(), NewBudget(1)
 	for i := range 1000 {
@@ -94,7 +94,7 @@ func TestWithoutBudget(t *testing.T) {
 	})
 }
 
-// Jobs wait for their share of a budget, and a job that requests more than the budget gets all of it.
+// Jobs wait for their share of a budget. A job that requests more than the whole budget gets the whole budget.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, b := NewRunner(), NewBudget(10)
@@ -115,8 +115,8 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// Jobs are cancelled when their object is in another phase or deleted, while they run and while they wait; no
-// controller is woken up.
+// Jobs are cancelled, whether they run or wait, when their object enters another phase or is deleted. No controller is
+// woken up.
 func TestCancelled(t *testing.T) {
 	for name, cancel := range map[string]func(*Runner, context.CancelFunc){
 		"another phase": func(r *Runner, _ context.CancelFunc) { r.Retain(run, "failed") },
@@ -161,7 +161,7 @@ func expect(t *testing.T, r *Runner, key Key, want int, state State, failure err
 	}
 }
 
-// A namespace with many jobs does not keep others waiting: namespaces take turns, and each has its share at most.
+// A namespace with many jobs does not block other namespaces: they take turns, and each uses at most its share.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, b := NewRunner(), NewSharedBudget(2, 1)
@@ -191,9 +191,9 @@ func TestTurns(t *testing.T) {
 		start("few", "f0", 1)
 		start("few", "f1", 1)
 		want("m0", "f0")
-		start("other", "o0", 2) // alone
+		start("other", "o0", 2) // uses the whole budget
 		close(finish["f0"])
-		want("m0", "f0") // the next job in turn waits for the whole budget, and is not overtaken
+		want("m0", "f0") // the next job in turn waits for the whole budget and is not overtaken
 		close(finish["m0"])
 		want("m0", "f0", "o0")
 		close(finish["o0"])

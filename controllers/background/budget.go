@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Budget is a resource that jobs of a kind share: a number of concurrent jobs, or bytes of memory. A job waits until
+// Budget is a resource that jobs of one kind share: a number of concurrent jobs, or bytes of memory. A job waits until
 // its share is free. Namespaces take turns: the next share goes to the namespace with the least recent turn, and within
 // a namespace to the job that has waited longest. So a tenant with many jobs delays another tenant's jobs by at most
 // one of its jobs.
@@ -14,10 +14,10 @@ type Budget struct {
 	size, each int64
 
 	mu sync.Mutex
-	// used is the sum of all shares in use, usedBy the sum of each namespace.
+	// used is the sum of all shares in use. usedBy is the same per namespace.
 	used   int64
 	usedBy map[string]int64
-	// turns counts the granted shares, and lastTurn has the number of a namespace's last share.
+	// turns is the number of granted shares. lastTurn maps a namespace to the value of turns at its last share.
 	turns    int64
 	lastTurn map[string]int64
 	waiting  []*waiter
@@ -31,19 +31,19 @@ type waiter struct {
 	given chan struct{}
 }
 
-// NewBudget returns a budget of a size.
+// NewBudget returns a budget of the given size without a limit per namespace.
 func NewBudget(size int64) *Budget { return NewSharedBudget(size, size) }
 
-// NewSharedBudget returns a budget of the given size. The jobs of a namespace use at most each of it at the same time,
-// or one larger share.
+// NewSharedBudget returns a budget of the given size. The concurrent jobs of a namespace use at most each of it, unless
+// a single share is larger.
 func NewSharedBudget(size, each int64) *Budget {
 	return &Budget{size: size, each: each, usedBy: map[string]int64{}, lastTurn: map[string]int64{}}
 }
 
-// Size returns the total that all jobs of a kind share.
+// Size returns the size of the budget.
 func (b *Budget) Size() int64 { return b.size }
 
-// acquire waits for a share, which is at most the budget's size.
+// acquire waits for a share, which must be at most the size of the budget, or until ctx is done.
 func (b *Budget) acquire(ctx context.Context, namespace string, share int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (b *Budget) acquire(ctx context.Context, namespace string, share int64) err
 	if i := slices.Index(b.waiting, w); i >= 0 {
 		b.waiting = slices.Delete(b.waiting, i, i+1)
 	} else {
-		b.free(namespace, share) // it was given meanwhile
+		b.free(namespace, share) // the share was granted in the meantime
 	}
 	b.give()
 	return ctx.Err()
@@ -83,8 +83,8 @@ func (b *Budget) free(namespace string, share int64) {
 	}
 }
 
-// give grants shares in turn while the budget lasts. No job overtakes the next job in turn while its share is not free
-// yet: otherwise a large share could wait without bound.
+// give grants shares in turn as long as the budget suffices. If the share of the next job is not free yet, no other job
+// overtakes it: otherwise a large share could wait without bound.
 func (b *Budget) give() {
 	for {
 		next := -1
@@ -107,6 +107,7 @@ func (b *Budget) give() {
 		b.lastTurn[w.namespace] = b.turns
 		close(w.given)
 	}
+	// A namespace without jobs needs no turn. Removing it bounds the size of the map.
 	for namespace := range b.lastTurn {
 		if b.usedBy[namespace] == 0 && !slices.ContainsFunc(b.waiting, func(w *waiter) bool { return w.namespace == namespace }) {
 			delete(b.lastTurn, namespace)

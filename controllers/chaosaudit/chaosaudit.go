@@ -1,6 +1,6 @@
-// Package chaosaudit keeps in memory the effects of Chaos Mesh on pods, for objects of any user: objects that are
-// created and deleted again leave no other trace. It reads the records in each object's status, which name the selected
-// pods. So it also sees effects of selectors in other namespaces.
+// Package chaosaudit records in memory the effects of Chaos Mesh on pods, for objects of all users. Objects that are
+// created and soon deleted leave no other trace. It reads the records in the status of each object, which name the
+// affected pods, so it also covers objects in other namespaces.
 package chaosaudit
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// The operator may look at all kinds of Chaos Mesh that do something to pods.
+// The operator may read all kinds of Chaos Mesh objects that affect pods.
 // +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos;podchaos;stresschaos;timechaos;iochaos;httpchaos;dnschaos;jvmchaos;kernelchaos;blockchaos,verbs=list;watch
 
 // Kinds are the kinds that affect pods.
@@ -36,31 +36,32 @@ var Kinds = []string{
 }
 
 const (
-	// again is the time between lookups of a kind that is not installed, or that the operator may not see.
+	// again is the pause before a kind that is not installed, or that the operator may not read, is looked up again.
 	again = 30 * time.Second
-	// watchLife is the lifetime of a watch; then a list and a new watch replace it.
+	// watchLife is the lifetime of a watch. Then it is replaced by a list and a new watch.
 	watchLife = 2 * time.Minute
-	// page is the number of objects that are read in a single request: each may have a megabyte.
+	// page is the number of objects per list request. It is small, because an object can have a megabyte.
 	page = 20
-	// most is the number of effects that are kept; when it is exceeded, the effect that stopped first is dropped.
+	// most is the maximum number of recorded effects. When it is exceeded, the effect that stopped first is dropped.
 	most = 10_000
-	// grain is the resolution of the times in objects' records.
+	// grain is the resolution of the times in the objects' records.
 	grain = time.Second
-	// fewLabels is more than the operator gives to an object.
+	// fewLabels is an upper bound of the number of labels that the operator sets on an object.
 	fewLabels = 16
 )
 
-// Effect is what an object did to a pod.
+// Effect is the effect of an object on a pod.
 type Effect struct {
-	// Kind, Namespace and Name identify the object. Action is the action that it declares, if its kind has several.
+	// Kind, Namespace and Name identify the object. Action is its declared action, if its kind has several.
 	Kind, Namespace, Name, Action string
-	// Owner is the UID of the object's controller, and Labels are the object's; empty where it has none, or more labels
-	// than the operator gives.
+	// Owner is the UID of the object's controller, or empty. Labels are the object's labels, or nil if it has more labels
+	// than the operator sets.
 	Owner  types.UID
 	Labels map[string]string
-	// Pod is namespace/name.
+	// Pod is namespace/name of the affected pod.
 	Pod string
-	// From the beginning to the end, by the clocks of Chaos Mesh and the operator; a zero To: it lasts.
+	// From and To are the start and the end of the effect, by the clocks of Chaos Mesh and the operator. To is zero while
+	// the effect lasts.
 	From, To time.Time
 }
 
@@ -78,14 +79,14 @@ type key struct {
 	pod    string
 }
 
-// Log is a manager's Runnable. Standby operators keep a log, too, so that an operator that takes over knows the past
-// effects.
+// Log records effects; it is a manager.Runnable. Standby operators also keep a log, so that an operator that takes over
+// knows past effects.
 type Log struct {
 	Client client.WithWatch
-	// Namespace is the only namespace that is watched; empty for all.
+	// Namespace is the only namespace that is watched; empty for all namespaces.
 	Namespace string
 	Clock     clock.PassiveClock
-	// Wait waits for so long, or until its context ends.
+	// Wait blocks for duration d or until ctx is done.
 	Wait func(ctx context.Context, d time.Duration) error
 
 	mu      sync.Mutex
@@ -95,7 +96,7 @@ type Log struct {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*Log) NeedLeaderElection() bool { return false }
 
-// Start looks at all kinds until ctx ends.
+// Start follows all kinds until ctx is done.
 func (l *Log) Start(ctx context.Context) error {
 	var kinds sync.WaitGroup
 	for _, kind := range Kinds {
@@ -105,8 +106,8 @@ func (l *Log) Start(ctx context.Context) error {
 	return nil
 }
 
-// Between returns the effects on pods (namespace/name) between two instants, without effects for which own returns
-// true, ordered by start.
+// Between returns the effects on pods (namespace/name) that overlap the given period, sorted by start. It omits effects
+// for which own returns true.
 func (l *Log) Between(pods []string, from, to time.Time, own func(*Effect) bool) []Effect {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +123,7 @@ func (l *Log) Between(pods []string, from, to time.Time, own func(*Effect) bool)
 	return out
 }
 
-// follow looks at a kind until ctx ends.
+// follow lists and watches the objects of a kind until ctx is done.
 func (l *Log) follow(ctx context.Context, kind string) {
 	for ctx.Err() == nil {
 		err := l.look(ctx, kind)
@@ -140,7 +141,7 @@ func (l *Log) follow(ctx context.Context, kind string) {
 
 func notInstalled(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// look lists a kind, and watches it for a while.
+// look lists the objects of a kind, and watches them until the watch expires.
 func (l *Log) look(ctx context.Context, kind string) error {
 	version, err := l.list(ctx, kind)
 	if err != nil {
@@ -162,6 +163,7 @@ func (l *Log) look(ctx context.Context, kind string) error {
 			}
 			switch o := e.Object.(type) {
 			case *unstructured.Unstructured:
+				// The last version of a deleted object can show an effect that no earlier event showed.
 				if l.see(o); e.Type == watch.Deleted {
 					l.gone(kind, func(uid types.UID) bool { return uid == o.GetUID() })
 				}
@@ -178,7 +180,8 @@ func listOf(kind string) *unstructured.UnstructuredList {
 	return list
 }
 
-// list sees all objects of a kind, and that others are gone. It returns the version of the list.
+// list records the effects of all objects of a kind, and ends the effects of objects that no longer exist. It returns
+// the resource version of the list.
 func (l *Log) list(ctx context.Context, kind string) (string, error) {
 	there := map[types.UID]bool{}
 	next := ""
@@ -198,7 +201,7 @@ func (l *Log) list(ctx context.Context, kind string) (string, error) {
 	}
 }
 
-// see takes note of what an object does.
+// see records the effects of an object.
 func (l *Log) see(o *unstructured.Unstructured) {
 	now := l.Clock.Now()
 	of := Effect{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
@@ -223,11 +226,11 @@ func (l *Log) see(o *unstructured.Unstructured) {
 		e.From = now
 		switch {
 		case r.Injected && lasted, !r.Injected && !lasted && !r.InjectedAt.After(over(was)):
-			continue // nothing new
+			continue // nothing has changed
 		case !r.Injected && lasted:
 			was.To = now
 			continue
-		case !r.Injected: // it began and ended since the last look
+		case !r.Injected: // it started and stopped since the last look
 			e.To = now
 			if !r.RecoveredAt.IsZero() {
 				e.To = r.RecoveredAt.Add(grain)
@@ -236,14 +239,14 @@ func (l *Log) see(o *unstructured.Unstructured) {
 		if !r.InjectedAt.IsZero() {
 			e.From = earlier(now, r.InjectedAt)
 		}
-		if was != nil { // again: the time between is counted, too
+		if was != nil { // repeated effects are recorded as one, including the time between them
 			e.From = earlier(was.From, e.From)
 		}
 		l.keep(k, &e)
 	}
 }
 
-// over returns the time when an effect stopped; zero if there is none.
+// over returns the end of an effect, or zero if e is nil or still lasts.
 func over(e *Effect) time.Time {
 	if e == nil {
 		return time.Time{}
@@ -251,7 +254,8 @@ func over(e *Effect) time.Time {
 	return e.To
 }
 
-// keep keeps an effect, and makes room for it.
+// keep stores an effect. If the log is full, it first drops the effect that stopped first. If no effect has stopped,
+// the new effect is dropped.
 func (l *Log) keep(k key, e *Effect) {
 	if _, known := l.effects[k]; !known && len(l.effects) >= most {
 		var first key
@@ -269,7 +273,7 @@ func (l *Log) keep(k key, e *Effect) {
 	l.effects[k] = e
 }
 
-// gone closes the effects of deleted objects of a kind.
+// gone ends the lasting effects of deleted objects of a kind.
 func (l *Log) gone(kind string, is func(types.UID) bool) {
 	now := l.Clock.Now()
 	l.mu.Lock()
@@ -281,8 +285,8 @@ func (l *Log) gone(kind string, is func(types.UID) bool) {
 	}
 }
 
-// byPod returns the records of an object by pod, and merges the records of a pod's containers. IDs are namespace/pod or
-// namespace/pod/container.
+// byPod returns the records of an object by pod, merging the records of a pod's containers. IDs have the form
+// namespace/pod or namespace/pod/container.
 func byPod(o *unstructured.Unstructured) map[string]chaosmesh.Record {
 	out := map[string]chaosmesh.Record{}
 	for _, r := range chaosmesh.ReadStatus(o).Records {

@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// record returns one record of an object's status: phase, then the times of injection and recovery, in seconds of the
-// test, -1 for never.
+// record returns a record of an object's status: phase, and the times of injection and recovery in seconds of the test,
+// with -1 for never.
 func record(zero time.Time, id, phase string, injected, recovered int) map[string]any {
 	var events []any
 	for _, e := range []struct {
@@ -45,8 +45,8 @@ func object(name string, records ...map[string]any) *unstructured.Unstructured {
 	return o
 }
 
-// The effect of an object on a pod lasts from its injection to its end. Its record, or the first look that finds it,
-// gives the time of the injection.
+// The effect of an object on a pod lasts from its injection to its end. The time of the injection is in its record, or
+// else the time at which the effect was first seen.
 func TestEffects(t *testing.T) {
 	const yes, no = "Injected", "Not Injected"
 	type step struct {
@@ -104,7 +104,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// Only effects on these pods, in this time, and by foreign objects count.
+// Between returns only effects on the given pods, in the given period, of foreign objects.
 func TestBetween(t *testing.T) {
 	zero := time.Now().Truncate(time.Second)
 	clock := clocktesting.NewFakeClock(zero)
@@ -131,7 +131,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// However much there is, the log keeps a bounded part of it, and rather what lasts.
+// The log has a bounded size, and keeps lasting effects in preference to past effects.
 func TestLogIsBounded(t *testing.T) {
 	zero := time.Now().Truncate(time.Second)
 	l := &Log{Clock: clocktesting.NewFakeClock(zero.Add(time.Minute))}

@@ -14,17 +14,17 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// Mounted is a ConfigMap of somebody's that the pods of a database mount: programs read their configuration from it.
+// Mounted is a user's ConfigMap that the pods of a database mount, for example with the configuration of their program.
 type Mounted struct {
 	Name string `json:"name"`
-	// Digest stands for its keys and their contents; empty where there is no such ConfigMap.
+	// Digest is a digest of the keys and their contents, or "" if the ConfigMap does not exist.
 	Digest string `json:"digest,omitempty"`
 	// Version changes with each write to the ConfigMap.
 	Version string `json:"version,omitempty"`
 }
 
-// FindMounted reads the ConfigMaps that pods mount, in the order of their names. It reads from the API server because
-// the cache has only objects that the operator makes.
+// FindMounted reads the ConfigMaps that pods mount, sorted by name. It reads from the API server, because the cache
+// contains only objects that the operator creates.
 func FindMounted(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase) ([]Mounted, error) {
 	var out []Mounted
 	for _, name := range mountedNames(&db.Spec) {
@@ -45,7 +45,7 @@ func FindMounted(ctx context.Context, live client.Reader, db *v1alpha1.GeoDataba
 	return out, nil
 }
 
-// mountedNames are the names of the ConfigMaps that pods mount, each once.
+// mountedNames returns the names of the ConfigMaps that pods mount, sorted and without duplicates.
 func mountedNames(db *v1alpha1.GeoDatabaseSpec) (names []string) {
 	add := func(p *v1alpha1.Program) {
 		for i := range p.Volumes {
@@ -64,7 +64,7 @@ func mountedNames(db *v1alpha1.GeoDatabaseSpec) (names []string) {
 	return slices.Compact(names)
 }
 
-// DigestsOf are the digests of ConfigMaps by their names; nil where there are none.
+// DigestsOf returns the digests of the ConfigMaps by name, or nil if there are none.
 func DigestsOf(mounted []Mounted) map[string]string {
 	if len(mounted) == 0 {
 		return nil

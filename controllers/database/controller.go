@@ -48,61 +48,64 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Reconciler deploys databases.
+// Reconciler deploys GeoDatabases.
 type Reconciler struct {
 	Client client.Client
-	// Live reads from the API server itself.
+	// Live reads from the API server, bypassing the cache.
 	Live client.Reader
 	Pods podclient.Clients
-	// Choose picks the backend that emulates a database's network.
+	// Choose selects the backend that emulates a database's network.
 	Choose Chooser
-	// Credentials give pods theirs.
+	// Credentials issues the credentials of pods.
 	Credentials *operatorca.Keeper
-	// Abilities restrict the specs that the checks accept.
+	// Abilities restricts the specs that the checks accept.
 	Abilities check.Abilities
-	// Around describes the environment of databases, for their NetworkPolicies; nil if they have none.
+	// Around describes the environment of databases for their NetworkPolicies. If it is nil, the operator creates no
+	// policies.
 	Around *netpol.Cluster
-	// Resolve, when set, takes the place of net.Resolver.LookupNetIP.
+	// Resolve, if set, replaces net.Resolver.LookupNetIP.
 	Resolve func(ctx context.Context, network, host string) ([]netip.Addr, error)
-	// Image of nodes.
-	Image  string
-	Events events.EventRecorder
-	Clock  clock.PassiveClock
+	// Image is the image of nodes.
+	Image string
+	// ImageRegistry replaces the public registries of the images of vendors' servers; empty for no replacement.
+	ImageRegistry string
+	Events        events.EventRecorder
+	Clock         clock.PassiveClock
 
-	// credentialsLooked remembers when each database's credentials were looked at.
+	// credentialsLooked maps the UID of each database to the time at which its credentials were last checked.
 	credentialsLooked sync.Map
-	// accounts has the UIDs of the databases for which the ServiceAccount was seen.
+	// accounts contains the UIDs of the databases whose ServiceAccount is known to exist.
 	accounts sync.Map
-	// processes remembers the process of each node, to detect that a process was replaced while the other nodes have not
-	// noticed.
+	// processes maps the UID of each database to its *seenProcesses, to detect that a process was replaced even if the
+	// other nodes have not noticed.
 	processes sync.Map
 }
 
-// scope is one reconciliation of a GeoDatabase. Steps change db in memory; its status is written at the end.
+// scope is one reconciliation of a GeoDatabase. Steps change db in memory; the status is written at the end.
 type scope struct {
 	*Reconciler
 	db *v1alpha1.GeoDatabase
-	// logins are the users that the operator makes passwords for, by the names of their Secrets.
+	// logins maps the names of Secrets for which the operator generates passwords to their users.
 	logins map[string]string
-	// untested is a notice for a rendered database that has never been run; empty for every other database.
+	// untested is a notice for a rendered database whose deployment has never been tested, else "".
 	untested string
-	// rendered says that the database is deployed by its name.
+	// rendered is set if the spec names only the engine, and its configuration was generated.
 	rendered bool
 	// plan is set unless the spec is refused.
 	plan *Plan
-	// current is the current incarnation, set by incarnate. It may belong to an earlier spec while a run uses it.
+	// current is the current incarnation, set by incarnate. While a run uses it, it may belong to an earlier spec.
 	current *Incarnation
 	old     []corev1.ConfigMap
 	// nodes is set by observe.
 	nodes []Node
-	// steps are the Jobs of spec.init in the present incarnation, by the steps' names. Set by initialize.
+	// steps are the Jobs of spec.init in the current incarnation, by step name. They are set by initialize.
 	steps map[string]*batchv1.Job
-	// faults are the faults that a run plays on the current incarnation; nil if there are none. Set by findFaults.
+	// faults is the timeline of the faults that a run plays on the current incarnation, or nil. It is set by findFaults.
 	faults *fault.Timeline
 	// network and state are set by emulate.
 	network *emulation.Network
 	state   emulation.State
-	// linksMoved reports whether status.links changed visibly.
+	// linksMoved reports whether the links in the status have changed.
 	linksMoved bool
 	// again is the time until the next reconciliation.
 	again time.Duration
@@ -110,8 +113,8 @@ type scope struct {
 	events []kube.Event
 }
 
-// databasesAtOnce is the number of databases that are reconciled concurrently: a database with unresponsive nodes takes
-// as long as the timeout for a node.
+// databasesAtOnce is the number of databases that are reconciled concurrently. It is high, because a database with
+// unresponsive nodes occupies a worker until the requests time out.
 const databasesAtOnce = 128
 
 // SetupWithManager registers the controller.
@@ -142,8 +145,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// activeRunChanged lets through updates with which a run took or gave back a database: from then on, it is looked
-// at more often.
+// activeRunChanged passes updates with which a run reserved or released a database, because the database is polled more
+// often while a run uses it.
 type activeRunChanged struct{ predicate.Funcs }
 
 func (activeRunChanged) Update(e ctrlevent.UpdateEvent) bool {
@@ -152,7 +155,7 @@ func (activeRunChanged) Update(e ctrlevent.UpdateEvent) bool {
 	return ok1 && ok2 && was.Status.ActiveRun != is.Status.ActiveRun
 }
 
-// Reconcile moves one database closer to its spec.
+// Reconcile brings the actual state of one database closer to its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	db := &v1alpha1.GeoDatabase{}
 	if err := r.Live.Get(ctx, req.NamespacedName, db); err != nil {
@@ -163,8 +166,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if rendered { // what cannot be is refused with the plan
+	if rendered { // a spec that cannot be rendered is refused by planSpec
 		logins = servers.Secrets(db)
+		servers.Mirror(db, r.ImageRegistry)
 	}
 	before := db.DeepCopy()
 	s := &scope{Reconciler: r, db: db, logins: logins}
@@ -173,7 +177,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		s.untested = "; untested: nobody has run " + f.Product + " as it is deployed here"
 	}
 	if db.DeletionTimestamp != nil {
-		// Everything is owned by the database and goes with it; a run that uses it notices by itself.
+		// All objects are owned by the database and are deleted with it. A run that uses the database detects the deletion
+		// itself.
 		r.processes.Delete(db.UID)
 		r.credentialsLooked.Delete(db.UID)
 		r.accounts.Delete(db.UID)
@@ -184,6 +189,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	} else {
 		err = s.reconcile(ctx)
 	}
+	// A failed reconciliation has not processed the spec completely, so the generation is not acknowledged.
 	if err == nil {
 		db.Status.ObservedGeneration = db.Generation
 	}
@@ -235,8 +241,8 @@ func (s *scope) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// releaseDeadRun takes the database back from a deleted run. Runs release it themselves; this is for a run whose
-// finalizer was removed by force.
+// releaseDeadRun releases the database if its run no longer exists. Runs normally release it themselves, unless a user
+// has removed their finalizer.
 func (s *scope) releaseDeadRun(ctx context.Context) error {
 	if s.db.Status.ActiveRun == "" {
 		return nil
@@ -256,8 +262,8 @@ func (s *scope) planSpec(ctx context.Context) error {
 	return err
 }
 
-// incarnate finds the current incarnation and makes the next one if the spec has changed. While a run uses the
-// database, a change waits: otherwise the run would measure a database that its manifest does not declare.
+// incarnate finds the current incarnation, and creates the next one if the spec has changed. While a run uses the
+// database, the change waits: otherwise the run would measure a database that its manifest does not declare.
 func (s *scope) incarnate(ctx context.Context) error {
 	var err error
 	if s.current, s.old, err = FindIncarnations(ctx, s.Live, s.Credentials, s.db); err != nil {
@@ -283,7 +289,7 @@ func (s *scope) incarnate(ctx context.Context) error {
 	return s.nextIncarnation(ctx, 0, "the spec or the operator's image changed")
 }
 
-// nextIncarnation makes the next incarnation and reports the nodes of the current incarnation as not ready.
+// nextIncarnation creates the next incarnation and makes it the current one.
 func (s *scope) nextIncarnation(ctx context.Context, losses int, cause string) error {
 	next := nextIncarnation(s.db, s.current, s.plan, s.Clock.Now(), losses, cause)
 	key, err := topologyKey(ctx, s.Credentials, s.db)
@@ -301,6 +307,7 @@ func (s *scope) nextIncarnation(ctx context.Context, losses int, cause string) e
 	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(cm), kept); err != nil {
 		return err
 	}
+	// Another user may have created the ConfigMap first, with a topology that nodes must not use.
 	if !operatorca.IsSealed(key, kept) {
 		err := s.Client.Delete(ctx, kept, client.Preconditions{UID: &kept.UID})
 		return errors.Join(fmt.Errorf("ConfigMap %s was made by somebody else: it is deleted", kept.Name), client.IgnoreNotFound(err))
@@ -364,7 +371,7 @@ func (s *scope) deploy(ctx context.Context) error {
 	return nil
 }
 
-// replacePods deletes the pods of earlier incarnations, and pods that a fault kept down until it was over; their
+// replacePods deletes pods of earlier incarnations, and pods that a fault kept down until it was over. Their
 // StatefulSets recreate them.
 func (s *scope) replacePods(ctx context.Context) error {
 	if !s.upToDate() {
@@ -381,6 +388,7 @@ func (s *scope) replacePods(ctx context.Context) error {
 		if pod.Labels[kube.LabelIncarnation] == s.current.ID() && !keptDown || pod.DeletionTimestamp != nil {
 			continue
 		}
+		// A StatefulSet reuses names, so the UID ensures that the new pod is not deleted.
 		precondition := client.Preconditions{UID: &pod.UID}
 		if err := s.Client.Delete(ctx, pod, precondition); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return err
@@ -398,8 +406,8 @@ func (s *scope) observe(ctx context.Context) error {
 	return s.findMesh(ctx)
 }
 
-// explainMissing adds the reason to the first node if its pod does not exist and events have a reason. The status shows
-// the first problem only.
+// explainMissing replaces the problem of the first node that is not ready with the reason from events, if the node has
+// no pod. The status shows only the first problem.
 func (s *scope) explainMissing(ctx context.Context) {
 	i := slices.IndexFunc(s.nodes, func(n Node) bool { return !n.Ready })
 	if i < 0 || s.nodes[i].Problem != noPod {
@@ -412,7 +420,7 @@ func (s *scope) explainMissing(ctx context.Context) {
 	}
 }
 
-// noticeLoss makes the next incarnation once a node of the current incarnation has lost its state.
+// noticeLoss creates the next incarnation once a node of the current incarnation has lost its state.
 func (s *scope) noticeLoss(ctx context.Context) error {
 	why := s.lostState()
 	if s.db.Spec.RunsPrograms() { // Geobench does not track the state of a user's program.
@@ -422,10 +430,11 @@ func (s *scope) noticeLoss(ctx context.Context) error {
 		return nil
 	}
 	if s.current.Database.Topology.Nodes() > 0 && !s.upToDate() {
-		// A run holds on to an outdated incarnation; it will notice too, and then the change is made.
+		// A run keeps an outdated incarnation in use. The run will detect the loss too, and then the change is made.
 		return nil
 	}
 	now := s.Clock.Now()
+	// Nodes that lose their state again and again, for example for lack of memory, must not be replaced in a tight loop.
 	if wait := s.current.lossDelay() - now.Sub(s.current.born); wait > 0 {
 		s.condition(metav1.Condition{Type: v1alpha1.ConditionNodesReady, Status: metav1.ConditionFalse, Reason: "StateLost",
 			Message: fmt.Sprintf("%s; the database is made anew in %s", why, wait.Round(time.Second))})
@@ -443,11 +452,11 @@ func (s *scope) noticeLoss(ctx context.Context) error {
 	return nil
 }
 
-// lostState returns the reason why the incarnation lost its state, or nothing.
+// lostState returns the reason why the incarnation has lost its state, or "" if it has not.
 func (s *scope) lostState() string {
 	seen, _ := s.processes.LoadOrStore(s.db.UID, &seenProcesses{})
 	nodes := s.nodes
-	// the faults' losses are planned: the nodes are replaced, or the database is recreated after the run
+	// losses by faults are planned: the nodes are replaced, or the database is recreated after the run
 	if s.faults != nil {
 		gone := append(s.faults.Departed(s.Clock.Now().Sub(s.faults.Start)), faultstatus.Down(s.faults)...)
 		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return slices.Contains(gone, n.ID) })
@@ -455,7 +464,7 @@ func (s *scope) lostState() string {
 	return seen.(*seenProcesses).compare(s.current.ID(), nodes)
 }
 
-// describe writes the observations into the status.
+// describe writes the observed state to the status.
 func (s *scope) describe(context.Context) error {
 	st := &s.db.Status
 	s.condition(metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: "Possible",
@@ -552,8 +561,8 @@ func (s *scope) describe(context.Context) error {
 	return nil
 }
 
-// patience returns the time until the next look at a database that is not ready, or has an unverified network. It grows
-// with the time since the last change. Events of its pods wake the database up earlier.
+// patience returns the time until the next reconciliation of a database that is not ready or has an unverified network.
+// It grows with the time since the last change. Events of its pods trigger an earlier reconciliation.
 func (s *scope) patience() time.Duration {
 	var changed time.Time
 	for _, kind := range []string{v1alpha1.ConditionNodesReady, v1alpha1.ConditionNetworkVerified} {
@@ -564,8 +573,9 @@ func (s *scope) patience() time.Duration {
 	return min(max(kube.PollFast, s.Clock.Now().Sub(changed)/3), kube.PollSlow)
 }
 
-// sweep deletes objects of earlier specs and incarnations, once the current incarnation serves.
+// sweep deletes objects of earlier specs and incarnations, once all nodes of the current incarnation are ready.
 func (s *scope) sweep(ctx context.Context) error {
+	// Until then, pods of an earlier incarnation may still mount these objects.
 	if !s.isTrue(v1alpha1.ConditionNodesReady) || !s.upToDate() {
 		return nil
 	}
@@ -619,7 +629,7 @@ func (s *scope) sweep(ctx context.Context) error {
 	return nil
 }
 
-// refused reports a spec that cannot be carried out. It leaves everything that already runs unchanged.
+// refused reports a spec that cannot be carried out. Everything that is already running remains unchanged.
 func (s *scope) refused(r *kube.Refusal) {
 	message := kube.Truncate(r.Message, 4096)
 	was := s.conditionOf(v1alpha1.ConditionProgressing)
@@ -629,14 +639,14 @@ func (s *scope) refused(r *kube.Refusal) {
 	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
 		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: r.Reason, Message: message})
 	}
-	// A profile, or the object in the way, is noticed without a watch too.
+	// The obstacle, for example a missing profile, may disappear without an event that the operator watches.
 	s.again = kube.PollSlow
 	if r.Reason == health.NameTaken {
 		s.again = kube.PollRun // objects of a deleted database of the same name may still be terminating
 	}
 }
 
-// waiting reports that the operator has not determined yet whether the spec is possible.
+// waiting reports that the operator does not know yet whether the spec can be carried out.
 func (s *scope) waiting(p *PendingError) {
 	for _, kind := range []string{v1alpha1.ConditionProgressing, v1alpha1.ConditionNodesReady} {
 		s.condition(metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Probing", Message: kube.Truncate(p.Message, 1024)})

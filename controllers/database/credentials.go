@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// giveAccount makes the ServiceAccount of the database's pods, before these. It is looked for again while nodes are not
-// ready: without it no pod is made.
+// giveAccount creates the ServiceAccount of the database's pods. It checks the account again while nodes are not ready,
+// because no pod can be created without it.
 func (s *scope) giveAccount(ctx context.Context) error {
 	if _, seen := s.accounts.Load(s.db.UID); s.db.Spec.External != nil || seen && s.isTrue(v1alpha1.ConditionNodesReady) {
 		return nil
@@ -32,8 +32,8 @@ func (s *scope) giveAccount(ctx context.Context) error {
 	return nil
 }
 
-// giveCredentials maintains the Secret that the pods of the database mount. It checks the Secret periodically:
-// certificates are renewed long before they expire, and pods find the new certificates in the same files.
+// giveCredentials maintains the Secret that the pods of the database mount. It checks the Secret periodically.
+// Certificates are renewed long before they expire, and pods find the new certificates in the same files.
 func (s *scope) giveCredentials(ctx context.Context) error {
 	now := s.Clock.Now()
 	if looked, ok := s.credentialsLooked.Load(s.db.UID); ok && now.Sub(looked.(time.Time)) < operatorca.Fresh && s.isTrue(v1alpha1.ConditionNodesReady) {
@@ -79,10 +79,10 @@ func (s *scope) giveCredentials(ctx context.Context) error {
 	return err
 }
 
-// ServerFiles are what an administration server needs.
+// ServerFiles lists the credential files that an administration server needs.
 var ServerFiles = []string{identity.FileCert, identity.FileKey, identity.FileSigners}
 
-// CredentialsVolume holds files of the database's Secret, and of other Secrets.
+// CredentialsVolume returns a volume with the given files of the database's Secret, and with further projections.
 func CredentialsVolume(db *v1alpha1.GeoDatabase, files []string, more ...corev1.VolumeProjection) corev1.Volume {
 	own := corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: kube.CredentialsName(db)}, Items: KeysToPaths(files...)}}
 	return corev1.Volume{Name: "credentials", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
@@ -91,7 +91,7 @@ func CredentialsVolume(db *v1alpha1.GeoDatabase, files []string, more ...corev1.
 	}}}
 }
 
-// KeysToPaths returns the items of a projected Secret with files that have the names of its keys.
+// KeysToPaths returns items for a projected Secret in which each file has the name of its key.
 func KeysToPaths(files ...string) (out []corev1.KeyToPath) {
 	for _, file := range files {
 		out = append(out, corev1.KeyToPath{Key: file, Path: file})

@@ -33,8 +33,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// Each pod has the credentials that it needs to prove its identity, and no more. Nodes have one key for each other and
-// one for clients, workers have the key of their run, and no pod has the operator's credentials.
+// Each pod has exactly the credentials that it needs. Nodes have one key for each other and one for clients, workers
+// have the key of their run, and no pod has the operator's credentials.
 func TestCredentialsOfPods(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -106,8 +106,8 @@ func TestCredentialsOfPods(t *testing.T) {
 	}
 }
 
-// Requests that need no credentials go to ports that change nothing; kubelet and Prometheus use them. The operator has
-// separate ports.
+// Requests without credentials, from the kubelet and Prometheus, use ports on which nothing can be changed. The
+// operator uses separate ports.
 func TestPortsOfPods(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -146,7 +146,7 @@ func TestPortsOfPods(t *testing.T) {
 	}
 }
 
-// Certificates are renewed long before they end, in place: no pod is started again.
+// Certificates are renewed in place long before they expire, without a restart of any pod.
 func TestCredentialsAreRenewed(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -175,7 +175,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	}
 }
 
-// A Secret of the database's name that is somebody else's is not used, and the database says so.
+// A foreign Secret with the name of the database's Secret is not used, and the database reports it.
 func TestCredentialsOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -193,7 +193,7 @@ func TestCredentialsOfSomebodyElse(t *testing.T) {
 	w.UntilReady("d")
 }
 
-// If the operator's Secret is deleted, it is restored unchanged as long as an operator that has it is running. If it is
+// If the operator's Secret is deleted, a running operator that still has its contents restores it unchanged. If it is
 // replaced, all databases use the new Secret.
 func TestAuthorityIsLost(t *testing.T) {
 	t.Parallel()
@@ -226,8 +226,8 @@ func TestAuthorityIsLost(t *testing.T) {
 	}
 }
 
-// The pods of a database have a separate ServiceAccount, which issues no token, and they pull images as the namespace
-// does.
+// The pods of a database have a separate ServiceAccount without an API token, and pull images with the pull secrets of
+// the namespace.
 func TestNodesHaveAnAccount(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -260,7 +260,7 @@ func TestNodesHaveAnAccount(t *testing.T) {
 		t.Errorf("the account of workers is %+v", worker)
 	}
 	w.UntilOver("r")
-	// Without its account no pod would be made: it is made again.
+	// Without its account no pod can be created, so the account is created again.
 	w.Must(w.Client.Delete(w.Ctx, account))
 	w.Must(w.Client.Delete(w.Ctx, w.NodePod("d", "us-west-2", 0), client.GracePeriodSeconds(0)))
 	w.Until("the account is there again", func() bool {

@@ -56,7 +56,7 @@ func TestDatabaseIsDeployed(t *testing.T) {
 	if d.Topology.Links[0][1].Delay != 50*time.Millisecond || !d.Emulate {
 		t.Errorf("the link is %+v", d.Topology.Links[0][1])
 	}
-	// An idle database is not written again, not even with unchanged values.
+	// The status of an idle database is not written again, not even with unchanged values.
 	w.OperatorClient = func() client.Client {
 		return interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
 			Patch: func(_ context.Context, _ client.WithWatch, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
@@ -178,7 +178,8 @@ func TestLostStateMakesTheDatabaseAnew(t *testing.T) {
 	}
 }
 
-// A node with a journal continues when its container restarts; a pod that is replaced has lost its journal.
+// TestJournalOutlivesTheContainer checks that a node with a journal continues when its container restarts, and that a
+// replaced pod has lost its journal.
 func TestJournalOutlivesTheContainer(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

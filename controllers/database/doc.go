@@ -1,15 +1,15 @@
 // Package database deploys GeoDatabases.
 //
-// A GeoDatabase lives through incarnations (incarnation.go): an incarnation is a set of nodes that started together
+// A database has a sequence of incarnations (incarnation.go). An incarnation is a set of nodes that started together
 // from one immutable ConfigMap. Nodes keep their data in memory, so a database that has lost a node gets a new
 // incarnation.
 //
-// A database of several roles has steps that are carried out on pods that run (init.go).
+// A database with several roles can have init steps, which run once its pods are running (init.go).
 //
 // A plan resolves a spec (plan.go), and builders turn the plan into objects (objects.go, programs.go). Each database
-// has a backend that emulates the network (emulation_choice.go, emulation.go). The operator asks nodes for their
-// network measurements (nodes.go, network.go) and finds their mesh (mesh.go). Package run uses the same functions to
-// find the nodes and the network that it measures.
+// has a backend that emulates its network (emulation_choice.go, emulation.go). The operator queries nodes for their
+// measurements of the network (nodes.go, network.go) and detects their service mesh (mesh.go). Package run uses the
+// same functions to find the nodes and the network that a run measures.
 package database
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=geodatabases,verbs=get;list;watch;patch

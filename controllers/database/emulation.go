@@ -25,7 +25,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// NewBackend makes the backend of a database's network.
+// NewBackend returns the backend with the given name for the network of db. why is the reason for the backend None.
 func NewBackend(c client.Client, live client.Reader, pods podclient.Clients, clock clock.PassiveClock, db *v1alpha1.GeoDatabase, image string, name v1alpha1.Emulation, why string) emulation.Backend {
 	switch name {
 	case v1alpha1.EmulationChaosMesh:
@@ -58,7 +58,7 @@ func (s *scope) backend() emulation.Backend {
 	return NewBackend(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, s.current.Emulation(), s.current.Why)
 }
 
-// FindNetwork returns the current network of a database: the declared links, and the pods that take part.
+// FindNetwork returns the current network of a database: the declared links, and the pods that they connect.
 func FindNetwork(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase, current *Incarnation) (*emulation.Network, error) {
 	n := emulation.NewNetwork(db.Namespace, db.Name, string(db.UID), &current.Database.Topology)
 	pods := &corev1.PodList{}
@@ -68,6 +68,7 @@ func FindNetwork(ctx context.Context, reader client.Reader, db *v1alpha1.GeoData
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		role := pod.Labels[kube.LabelRole]
+		// Finished pods keep their addresses in the status, but other pods may have received them since.
 		if role != kube.RoleNode && role != kube.RoleWorker || role == kube.RoleNode && pod.Labels[kube.LabelIncarnation] != current.ID() ||
 			pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil {
 			continue
@@ -95,7 +96,7 @@ func networkPod(pod *corev1.Pod) emulation.Pod {
 	return p
 }
 
-// emulate brings the network about.
+// emulate updates the emulated network, and observes its state.
 func (s *scope) emulate(ctx context.Context) error {
 	var err error
 	if s.network, err = FindNetwork(ctx, s.Client, s.db, s.current); err != nil {
@@ -113,12 +114,13 @@ func (s *scope) emulate(ctx context.Context) error {
 	return err
 }
 
-// Prepare changes the pod that a region's nodes or load generators are made from.
+// Prepare adds what backend b needs to the pod template of a region's nodes or load generators, for example a sidecar.
 func Prepare(b emulation.Backend, db *v1alpha1.GeoDatabase, t *geo.Topology, region string, pod *corev1.PodSpec) {
 	b.Prepare(emulation.NewNetwork(db.Namespace, db.Name, string(db.UID), t), region, pod)
 }
 
-// holdForRelease keeps a database from going away before what Chaos Mesh does to its pods is undone.
+// holdForRelease adds a finalizer to a database that Chaos Mesh emulates, so that the database is not deleted before
+// the effects of Chaos Mesh on its pods are removed.
 func (s *scope) holdForRelease(ctx context.Context) error {
 	if s.current.Emulation() != v1alpha1.EmulationChaosMesh || controllerutil.ContainsFinalizer(s.db, kube.Finalizer) {
 		return nil
@@ -127,7 +129,8 @@ func (s *scope) holdForRelease(ctx context.Context) error {
 }
 
 func (s *scope) patchFinalizer(ctx context.Context, change func(client.Object, string) bool) error {
-	status, spec := s.db.Status.DeepCopy(), s.db.Spec.DeepCopy() // the spec may be rendered, and the answer's is not
+	// the spec may be rendered, but the patch returns the original
+	status, spec := s.db.Status.DeepCopy(), s.db.Spec.DeepCopy()
 	base := s.db.DeepCopy()
 	change(s.db, kube.Finalizer)
 	err := s.Client.Patch(ctx, s.db, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
@@ -135,8 +138,8 @@ func (s *scope) patchFinalizer(ctx context.Context, change func(client.Object, s
 	return err
 }
 
-// release removes the Chaos Mesh objects of the database, and its finalizer once none is left. It does not wait
-// indefinitely: an object that cannot be removed is reported for manual removal.
+// release removes the Chaos Mesh objects of the database, and then the finalizer. It does not wait indefinitely: an
+// object that cannot be removed is reported, so that a user can remove it.
 func (s *scope) release(ctx context.Context) error {
 	b := NewBackend(s.Client, s.Live, s.Pods, s.Clock, s.db, s.Image, v1alpha1.EmulationChaosMesh, "")
 	done, err := b.Release(ctx, &emulation.Network{Namespace: s.db.Namespace, Database: s.db.Name, UID: string(s.db.UID)})
@@ -156,11 +159,11 @@ func (s *scope) release(ctx context.Context) error {
 	return s.patchFinalizer(ctx, controllerutil.RemoveFinalizer)
 }
 
-// maxGaps is the number of gaps that the status keeps.
+// maxGaps is the maximum number of gaps in the status.
 const maxGaps = 32
 
-// recordGaps records periods in which pods ran without all of their links: the replacement of a program's pod starts
-// before the other pods know it. Its probe knows when its links were in place.
+// recordGaps records periods in which pods ran without all of their links. The replacement of a program's pod starts
+// before the other pods know its address; its probe reports when its links were in place.
 func (s *scope) recordGaps() {
 	if !s.db.Spec.RunsPrograms() || s.current.Emulation() == v1alpha1.EmulationNone {
 		return
@@ -199,6 +202,7 @@ func (s *scope) recordGaps() {
 			gaps = append(gaps, v1alpha1.EmulationGap{Pod: p.Name, UID: p.UID, Region: p.Region, From: metav1.NewMicroTime(p.Since), To: ptr.To(metav1.NewMicroTime(*complete))})
 		case complete != nil && g != nil && g.To == nil:
 			end := *complete
+			// The start may be the operator's time of detection, which can be later than the end that the probe reports.
 			if end.Before(g.From.Time) {
 				end = g.From.Time
 			}
@@ -213,7 +217,7 @@ func (s *scope) recordGaps() {
 	s.db.Status.EmulationGaps = gaps[max(0, len(gaps)-maxGaps):]
 }
 
-// buildGeneratorsService makes the headless Service that resolves to the addresses of a region's load generators.
+// buildGeneratorsService returns the headless Service that resolves to the addresses of a region's load generators.
 func buildGeneratorsService(db *v1alpha1.GeoDatabase, region string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.GeneratorsName(db, region), Namespace: db.Namespace, Labels: kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNetwork), kube.LabelRegion, region)},

@@ -19,10 +19,10 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// asked is the reason of a backend that the user named.
+// asked is the reason for a backend that the spec names.
 const asked = "asked for by spec.network.emulation"
 
-// emulationChoice picks the backend that emulates a database's network.
+// emulationChoice selects the backend that emulates a database's network.
 type emulationChoice struct {
 	client client.Client
 	live   client.Reader
@@ -30,14 +30,14 @@ type emulationChoice struct {
 	kernel *kernelProbes
 }
 
-// NewEmulationChoice returns a choice that knows nothing yet of the cluster. live reads from the API server itself;
-// the pods that try the kernels run image.
+// NewEmulationChoice returns a choice without knowledge of the cluster. live reads from the API server. The pods that
+// probe the kernels run image.
 func NewEmulationChoice(c client.Client, live client.Reader, image string, clock clock.PassiveClock) *emulationChoice {
 	return &emulationChoice{c, live, image, &kernelProbes{client: c, live: live, image: image, clock: clock}}
 }
 
-// Choose picks the backend and returns the reason. The choice of Auto stays until the spec names another backend: a
-// database is not redeployed because some component was installed later.
+// Choose returns the backend and the reason for it. The choice of Auto is kept until the spec names another backend, so
+// a database is not redeployed because some component was installed later.
 func (e *emulationChoice) Choose(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error) {
 	if db.Spec.External != nil {
 		return v1alpha1.EmulationNone, "the database runs elsewhere, over links that nobody delays", nil
@@ -60,7 +60,7 @@ func (e *emulationChoice) Choose(ctx context.Context, db *v1alpha1.GeoDatabase) 
 		return b, asked, nil
 	default: // ChaosMesh
 		if db.Status.Emulation == b {
-			return b, asked, nil // what worked is not asked again
+			return b, asked, nil // a backend that has worked is not checked again
 		}
 		why, err := e.chaosMeshUnfit(ctx, db)
 		if err != nil {
@@ -73,7 +73,7 @@ func (e *emulationChoice) Choose(ctx context.Context, db *v1alpha1.GeoDatabase) 
 	}
 }
 
-// wayOut says what to do where sidecars are not allowed.
+// wayOut suggests an alternative in a cluster that does not allow sidecars.
 func wayOut(db *v1alpha1.GeoDatabase) string {
 	way := fmt.Sprintf("label namespace %s pod-security.kubernetes.io/enforce=privileged", db.Namespace)
 	if !db.Spec.RunsPrograms() {
@@ -106,8 +106,8 @@ func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v
 	return v1alpha1.EmulationNone, fmt.Sprintf("Auto: not ChaosMesh, because %s; not Sidecar, because the cluster refuses its pods: %s; %s", unfit, why, wayOut(db)), nil
 }
 
-// chaosMeshUnfit returns the reason why Chaos Mesh cannot emulate the network; empty if it can. It returns a
-// *PendingError while this is not known yet.
+// chaosMeshUnfit returns the reason why Chaos Mesh cannot emulate the network, or "" if it can. It returns a
+// *PendingError while this is unknown.
 func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
 	if why := behindServices(db); why != "" {
 		return why, nil
@@ -115,8 +115,8 @@ func (e *emulationChoice) chaosMeshUnfit(ctx context.Context, db *v1alpha1.GeoDa
 	return e.ChaosUnfit(ctx, db, chaosmesh.NetworkChaos, kernel.Delay)
 }
 
-// behindServices returns the reason why Chaos Mesh would not find the packets between a database's pods; empty if it
-// does.
+// behindServices returns the reason why Chaos Mesh could not match the packets between a database's pods, or "" if it
+// can.
 func behindServices(db *v1alpha1.GeoDatabase) string {
 	for i := range db.Spec.Roles {
 		if role := &db.Spec.Roles[i]; role.ServicePerPod {
@@ -126,16 +126,16 @@ func behindServices(db *v1alpha1.GeoDatabase) string {
 	return ""
 }
 
-// sidecarRefused returns the reason why the API server would refuse a pod with a sidecar; empty if it would accept it.
-// It asks without creating the pod. It returns a *PendingError if the namespace accepts no pod at all.
+// sidecarRefused returns the reason why the API server would refuse a pod with a sidecar, or "" if it would accept the
+// pod. It uses a dry run. It returns a *PendingError if the namespace accepts no pod at all.
 func (e *emulationChoice) sidecarRefused(ctx context.Context, db *v1alpha1.GeoDatabase) (string, error) {
 	pod := probePod(db, e.image, deploy.JoinName(63, db.Name, "sidecar-probe"))
 	return refusal(ctx, e.client, pod, e.client.Create(ctx, pod.DeepCopy(), client.DryRunAll))
 }
 
-// refusal returns the reason why a pod that may change its network was refused with err; empty if it was accepted. If
-// the namespace also refuses the pod without that right, for example because of an exhausted quota, nothing follows
-// about the right: refusal then returns a *PendingError.
+// refusal returns the reason why a pod that may change its network was refused with err, or "" if it was accepted. If
+// the namespace also refuses the pod without that right, for example because of an exhausted quota, nothing can be
+// concluded about the right. refusal then returns a *PendingError.
 func refusal(ctx context.Context, c client.Client, pod *corev1.Pod, err error) (string, error) {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return "", err
@@ -151,8 +151,8 @@ func refusal(ctx context.Context, c client.Client, pod *corev1.Pod, err error) (
 	return err.Error(), nil
 }
 
-// ChaosUnfit returns the reason why Chaos Mesh cannot inject objects of a kind into the pods of a database; empty if it
-// can. qdiscs are the queueing disciplines that the objects need.
+// ChaosUnfit returns the reason why Chaos Mesh cannot inject objects of a kind into the pods of a database, or "" if it
+// can. qdiscs lists the queueing disciplines that the objects need.
 func (e *emulationChoice) ChaosUnfit(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(chaosmesh.GroupVersion.WithKind(kind + "List"))

@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// eventDeployed reports that an incarnation of a database was made, with the cause.
+// eventDeployed reports that an incarnation of a database was created, with the cause.
 func eventDeployed(db *v1alpha1.GeoDatabase, incarnation, cause string) kube.Event {
 	return kube.Normal("Deployed", "Deploy", "Made incarnation "+incarnation+": "+cause).
 		Logged("incarnation made", "database", db.Name, "incarnation", incarnation, "reason", cause)

@@ -19,54 +19,55 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// TopologyKey is the key of a topology ConfigMap, and the file that nodes read: a deploy.Database as JSON.
+// TopologyKey is the key in a topology ConfigMap, and the name of the file that nodes read: a deploy.Database as JSON.
 const TopologyKey = "database.json"
 
 // Annotations of a topology ConfigMap about its incarnation.
 const (
 	annotationHash     = "geobench.dev/topology-hash"
 	annotationSequence = "geobench.dev/sequence"
-	// annotationLosses counts the incarnations in a row that lost their state soon after they were made.
+	// annotationLosses is the number of consecutive incarnations that lost their state soon after their creation.
 	annotationLosses = "geobench.dev/losses"
-	// annotationCause is the reason why the previous incarnation was abandoned.
+	// annotationCause is the reason why the previous incarnation was replaced.
 	annotationCause = "geobench.dev/cause"
-	// annotationEmulation and annotationEmulationReason have the backend and the reason for its choice.
+	// annotationEmulation and annotationEmulationReason are the backend and the reason for its choice.
 	annotationEmulation       = "geobench.dev/emulation"
 	annotationEmulationReason = "geobench.dev/emulation-reason"
 )
 
-// Incarnation is one life of a database: the nodes that read the same topology ConfigMap. The ConfigMap is immutable
-// and its name consists of the database's name and the incarnation's, so a pod can never read another incarnation's
-// topology.
+// Incarnation is a set of nodes that read the same topology ConfigMap. The ConfigMap is immutable, and its name
+// contains the names of the database and of the incarnation, so a pod can never read the topology of another
+// incarnation.
 type Incarnation struct {
-	// sequence counts the database's incarnations from 1; the incarnation with the highest sequence is the current one.
-	// highest is the highest sequence of all ConfigMaps, including forged ones.
+	// sequence counts the incarnations of the database from 1. The incarnation with the highest sequence is the current
+	// one. highest is the highest sequence of all ConfigMaps, including forged ones.
 	sequence, highest int
 	// Hash is the hash of the plan.
 	Hash   string
 	losses int
-	// Cause is the reason why the previous incarnation was abandoned.
+	// Cause is the reason why the previous incarnation was replaced.
 	Cause string
 	born  time.Time
-	// backend emulates the network; Why is the reason for its choice.
+	// backend is the backend that emulates the network. Why is the reason for its choice.
 	backend v1alpha1.Emulation
 	Why     string
-	// Database is the description that its nodes receive.
+	// Database is the description of the database for its nodes.
 	Database deploy.Database
-	// Foreign means that this operator did not make the ConfigMap, or that it predates seals. It gives no information
-	// about the nodes.
+	// Foreign is set if the ConfigMap has no valid seal: another author created it, or it is older than seals. It gives
+	// no information about the nodes.
 	Foreign bool
 }
 
-// ID is the incarnation's name. It holds a part of the database's UID, so that nodes of a deleted database of the same
-// name are never taken for its nodes.
+// ID returns the name of the incarnation. It contains a hash of the database's UID, so that nodes of a deleted database
+// with the same name are never mistaken for its nodes.
 func (i *Incarnation) ID() string { return i.Database.Incarnation }
 
-// Emulation is the backend of this incarnation's network.
+// Emulation returns the backend that emulates this incarnation's network.
 func (i *Incarnation) Emulation() v1alpha1.Emulation {
 	if i.backend != "" {
 		return i.backend
 	}
+	// Incarnations of earlier operator versions have no annotation for the backend.
 	if i.Database.Emulate {
 		return v1alpha1.EmulationBuiltIn
 	}
@@ -77,9 +78,9 @@ func incarnationID(db *v1alpha1.GeoDatabase, sequence int) string {
 	return fmt.Sprintf("%s-%d", deploy.ShortHash(string(db.UID))[:5], sequence)
 }
 
-// FindIncarnations returns the current incarnation of db, or nil, and the ConfigMaps of earlier ones. It must read from
-// the API server: a stale answer would restore an old incarnation. A foreign incarnation is the current one only if
-// there is no other.
+// FindIncarnations returns the current incarnation of db, or nil, and the ConfigMaps of earlier incarnations. reader
+// must read from the API server: a stale answer would bring back an old incarnation. A foreign incarnation is the
+// current one only if there is no other.
 func FindIncarnations(ctx context.Context, reader client.Reader, credentials *operatorca.Keeper, db *v1alpha1.GeoDatabase) (*Incarnation, []corev1.ConfigMap, error) {
 	key, err := topologyKey(ctx, credentials, db)
 	if err != nil {
@@ -101,10 +102,12 @@ func FindIncarnations(ctx context.Context, reader client.Reader, credentials *op
 		}
 		inc, err := readIncarnation(cm)
 		foreign := !operatorca.IsSealed(key, cm)
+		// A forged ConfigMap may be unreadable. That must not block the database.
 		if err != nil && !foreign {
 			return nil, nil, err
 		}
 		if err == nil {
+			// A forged ConfigMap occupies its name, so the next incarnation must have a higher number.
 			highest = max(highest, inc.sequence)
 			inc.Foreign = foreign
 			if latest == nil || latest.Foreign && !foreign || latest.Foreign == foreign && inc.sequence > latest.sequence {
@@ -147,8 +150,8 @@ func readIncarnation(cm *corev1.ConfigMap) (*Incarnation, error) {
 	return i, nil
 }
 
-// nextIncarnation returns the successor of previous, which may be nil. Its name derives from the sequence, so that a
-// second creation fails.
+// nextIncarnation returns the successor of previous, which may be nil. Its name is derived from the sequence, so a
+// second operator cannot create it again.
 func nextIncarnation(db *v1alpha1.GeoDatabase, previous *Incarnation, p *Plan, now time.Time, losses int, cause string) *Incarnation {
 	i := &Incarnation{sequence: 1, Hash: p.Hash, losses: losses, Cause: cause, born: now, Database: p.Database, backend: p.Emulation, Why: p.Why}
 	if previous != nil {
@@ -159,14 +162,14 @@ func nextIncarnation(db *v1alpha1.GeoDatabase, previous *Incarnation, p *Plan, n
 	return i
 }
 
-// lossDelay returns the minimum age at which an incarnation that lost its state may be replaced.
+// lossDelay returns the minimum age at which an incarnation that has lost its state may be replaced.
 func (i *Incarnation) lossDelay() time.Duration {
 	d := lossBackoff << min(i.losses, 10)
 	return min(d, lossBackoffMax)
 }
 
-// lossesAt returns the number of consecutive losses for an incarnation that replaces this one at now because this one
-// lost its state.
+// lossesAt returns the number of consecutive losses to record in an incarnation that replaces this one at now because
+// of lost state.
 func (i *Incarnation) lossesAt(now time.Time) int {
 	if now.Sub(i.born) > lossForgiven {
 		return 0
@@ -174,7 +177,7 @@ func (i *Incarnation) lossesAt(now time.Time) int {
 	return i.losses + 1
 }
 
-// buildTopology makes the ConfigMap of an incarnation, sealed with key.
+// buildTopology returns the ConfigMap of an incarnation, sealed with key.
 func buildTopology(db *v1alpha1.GeoDatabase, i *Incarnation, key []byte) (*corev1.ConfigMap, error) {
 	b, err := json.MarshalIndent(&i.Database, "", " ")
 	if err != nil {
@@ -203,14 +206,15 @@ func buildTopology(db *v1alpha1.GeoDatabase, i *Incarnation, key []byte) (*corev
 }
 
 const (
-	// lossBackoff is the minimum age of an incarnation before a lost state may cause the next one. It doubles, up to
-	// lossBackoffMax, while incarnations lose their state at an age below lossForgiven.
+	// lossBackoff is the minimum age at which an incarnation that has lost its state is replaced. It doubles with each
+	// consecutive incarnation that loses its state before the age lossForgiven, up to lossBackoffMax.
 	lossBackoff    = 5 * time.Second
 	lossBackoffMax = 5 * time.Minute
 	lossForgiven   = 10 * time.Minute
 )
 
-// TellsPods reports whether the backend sends pods their links, so that link faults are merged into the network.
+// TellsPods reports whether the backend configures the links of each pod, so that link faults can be merged into the
+// network.
 func (i *Incarnation) TellsPods() bool {
 	return i.Emulation() == v1alpha1.EmulationSidecar || i.Emulation() == v1alpha1.EmulationChaosMesh
 }

@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// annotationPods, on a step's Job, has the hashes of the UIDs of its role's pods. The step has changed the files of
-	// these pods.
+	// annotationPods, on the Job of a step, lists hashes of the UIDs of its role's pods when the step started. The step
+	// has changed the state of these pods.
 	annotationPods = "geobench.dev/init-pods"
-	// initAttempts is the number of times that a step is restarted within its timeout; the pauses between attempts double.
+	// initAttempts is the maximum number of retries of a step within its timeout. The pauses between attempts double.
 	initAttempts = 20
-	// lastWords is the length of a failed step's output in the condition, in bytes.
+	// lastWords is the maximum length in bytes of a failed step's output in the condition.
 	lastWords = 512
 )
 
-// initialize runs the steps of spec.init in order, each by a Job of the current incarnation. A step starts once all
-// pods of its role run.
+// initialize runs the steps of spec.init in order, each as a Job of the current incarnation. A step starts once all
+// pods of its role are running.
 func (s *scope) initialize(ctx context.Context) error {
 	if !s.upToDate() || len(s.db.Spec.Init) == 0 && s.conditionOf(v1alpha1.ConditionInitialized) == nil {
 		return nil
@@ -62,6 +62,7 @@ func (s *scope) initialize(ctx context.Context) error {
 	case len(s.db.Spec.Init) == 0:
 		meta.RemoveStatusCondition(&s.db.Status.Conditions, v1alpha1.ConditionInitialized)
 		return nil
+	// A step of an earlier incarnation could still change the state of the new pods.
 	case before > 0:
 		s.uninitialized("Waiting", "the steps of the incarnation before are ended")
 		s.again = kube.PollFast
@@ -113,7 +114,7 @@ func (s *scope) uninitialized(reason, message string) {
 	s.condition(metav1.Condition{Type: v1alpha1.ConditionInitialized, Status: metav1.ConditionFalse, Reason: reason, Message: kube.Truncate(message, 2048)})
 }
 
-// idle says which pod of a role does not run its program yet, or nothing.
+// idle names a pod of the role whose program is not running yet. It returns "" if there is none.
 func (s *scope) idle(role string) string {
 	for i := range s.nodes {
 		if n := &s.nodes[i]; n.role == role && (n.Address == "" || n.Pod.DeletionTimestamp != nil) {
@@ -123,7 +124,7 @@ func (s *scope) idle(role string) string {
 	return ""
 }
 
-// podHashes stand for the pods of a role.
+// podHashes returns hashes that identify the current pods of a role.
 func (s *scope) podHashes(role string) (hashes []string) {
 	for i := range s.nodes {
 		if n := &s.nodes[i]; n.role == role && n.Pod != nil {
@@ -133,8 +134,8 @@ func (s *scope) podHashes(role string) (hashes []string) {
 	return hashes
 }
 
-// buildStep makes the Job of a step. Its pod counts as a worker of its region, for the network emulation and for access
-// to the database.
+// buildStep returns the Job of a step. Its pod has the labels of a worker of its region, for the network emulation and
+// for access to the database.
 func (s *scope) buildStep(step *v1alpha1.InitStep) *batchv1.Job {
 	db := s.db
 	region := &db.Spec.Regions[0]
@@ -180,7 +181,7 @@ func jobIs(job *batchv1.Job, kind batchv1.JobConditionType) bool {
 	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue })
 }
 
-// jobFailure returns the reason why a Job has failed.
+// jobFailure returns the reason why a Job has failed, or "" if it has not.
 func jobFailure(job *batchv1.Job) string {
 	for _, c := range job.Status.Conditions {
 		if c.Type == batchv1.JobFailed {
@@ -190,7 +191,8 @@ func jobFailure(job *batchv1.Job) string {
 	return ""
 }
 
-// lastWords returns the obstacle of a step's latest pod, or its output if it has exited; empty if there is none.
+// lastWords returns the obstacle of a step's latest pod, or the output of its last failed attempt. It returns "" if
+// there is neither.
 func (s *scope) lastWords(ctx context.Context, job *batchv1.Job) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.db.Namespace), client.MatchingLabels{
@@ -219,8 +221,8 @@ func (s *scope) lastWords(ctx context.Context, job *batchv1.Job) (string, error)
 	return "", nil
 }
 
-// masked returns the output of a step without the values of Secrets in its role's environment: a user that may read
-// conditions may not be allowed to read the Secrets.
+// masked returns the output of a step without the values of Secrets in the environment of its role, because a user that
+// may read conditions need not have the right to read Secrets.
 func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
 	i := slices.IndexFunc(s.db.Spec.Init, func(x v1alpha1.InitStep) bool { return x.Name == step })
 	if i < 0 || said == "" {
@@ -242,8 +244,8 @@ func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
 	return said, nil
 }
 
-// lostInit returns a role that has lost all pods on which a step ran, or nothing: the step's effects are lost with the
-// pods.
+// lostInit names a role that has lost all pods on which a step ran, because the effects of the step are then lost. It
+// returns "" if there is none.
 func (s *scope) lostInit() string {
 	for _, step := range s.db.Spec.Init {
 		job := s.steps[step.Name]

@@ -12,9 +12,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// join notifies waiting processes that they are the first in their nodes' places. If a process replaces one that a
-// fault has stopped as planned, the run notifies it instead. If a process replaces another unnoticed, its peers detect
-// it, because they know of the predecessor. They report that the database has lost state.
+// join notifies waiting processes that they are the first processes of their nodes. If a process replaces another that
+// a fault has stopped as planned, the run notifies it instead. If a process replaces another unnoticed, its peers
+// detect that, because they know the predecessor. They report that the database has lost state.
 func (s *scope) join(ctx context.Context) error {
 	var waiting []*Node
 	for i := range s.nodes {
@@ -26,7 +26,7 @@ func (s *scope) join(ctx context.Context) error {
 		return nil
 	}
 	s.again = kube.PollFast
-	if s.db.Status.ActiveRun != "" { // a fault may have begun since its run was read
+	if s.db.Status.ActiveRun != "" { // a fault may have started since the run was read
 		if err := s.findFaults(ctx); err != nil {
 			return err
 		}

@@ -29,21 +29,22 @@ import (
 const (
 	// probePatience is the time that a probe pod may take to answer.
 	probePatience = 2 * time.Minute
-	// probeKept is the validity of an answer: a kernel module may be installed later.
+	// probeKept is the time for which an answer is valid. It is limited, because a kernel module may be installed later.
 	probeKept = 10 * time.Minute
-	// anyNode stands for the Kubernetes node that the scheduler picks, where nodes cannot be listed.
+	// anyNode means the Kubernetes node that the scheduler selects. It is used if nodes cannot be listed.
 	anyNode = ""
 )
 
-// kernelProbes finds the capabilities of each Kubernetes node's kernel, by a pod that tries them.
+// kernelProbes determines the capabilities of each Kubernetes node's kernel with a probe pod.
 type kernelProbes struct {
 	client client.Client
 	live   client.Reader
 	image  string
 	clock  clock.PassiveClock
 
-	mu      sync.Mutex
-	answers map[string]kernelAnswer // by the database's namespace, the node's name and boot: tenants answer for themselves
+	mu sync.Mutex
+	// by namespace, node name and boot ID; namespaces do not share answers, because a tenant can forge its own
+	answers map[string]kernelAnswer
 }
 
 type kernelAnswer struct {
@@ -51,13 +52,13 @@ type kernelAnswer struct {
 	at time.Time
 }
 
-// PendingError says that an answer is being waited for.
+// PendingError means that an answer is not available yet.
 type PendingError struct{ Message string }
 
 func (e *PendingError) Error() string { return e.Message }
 
-// lacks says which of the queueing disciplines that Chaos Mesh needs the nodes lack that db's pods may run on; empty
-// when all have them. It fails with a *PendingError until every node has answered.
+// lacks describes which of the queueing disciplines that Chaos Mesh needs are missing on a node on which db's pods may
+// run. It returns "" if all nodes have them, and a *PendingError until every node has answered.
 func (k *kernelProbes) lacks(ctx context.Context, db *v1alpha1.GeoDatabase, qdiscs []string) (string, error) {
 	nodes, err := k.nodes(ctx, db)
 	if err != nil {
@@ -94,7 +95,7 @@ func nodeCalled(name string) string {
 	return "node " + name
 }
 
-// nodes lists the nodes that the database's pods may run on, with their boot.
+// nodes returns the names of the nodes on which the database's pods may run, with their boot IDs.
 func (k *kernelProbes) nodes(ctx context.Context, db *v1alpha1.GeoDatabase) (map[string]string, error) {
 	list := &corev1.NodeList{}
 	err := k.live.List(ctx, list)
@@ -117,7 +118,7 @@ func (k *kernelProbes) nodes(ctx context.Context, db *v1alpha1.GeoDatabase) (map
 	return out, nil
 }
 
-// hostsRegion reports whether the pods of one of db's regions may run on a node.
+// hostsRegion reports whether pods of one of db's regions may run on the node.
 func hostsRegion(n *corev1.Node, db *v1alpha1.GeoDatabase) bool {
 	for i := range db.Spec.Regions {
 		r := &db.Spec.Regions[i]
@@ -197,7 +198,7 @@ func (k *kernelProbes) ask(ctx context.Context, db *v1alpha1.GeoDatabase, node, 
 	return answer, client.IgnoreNotFound(k.client.Delete(ctx, found, client.GracePeriodSeconds(0)))
 }
 
-// readProbe reads a probe's answer; nil while there is none.
+// readProbe returns the answer of a probe pod, or nil while there is none.
 func readProbe(pod *corev1.Pod) *kernel.Answer {
 	for _, c := range pod.Status.ContainerStatuses {
 		t := c.State.Terminated
@@ -213,7 +214,7 @@ func readProbe(pod *corev1.Pod) *kernel.Answer {
 	return nil
 }
 
-// pod returns the pod that tries the capabilities of one node. It has the rights of a sidecar, in a separate network.
+// pod returns the probe pod for one node. It has the rights of a sidecar, and its own network namespace.
 func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
 	pod := probePod(db, k.image, deploy.JoinName(63, db.Name, "kernel", cmp.Or(node, "any")))
 	if node != anyNode {
@@ -227,7 +228,7 @@ func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
 	return pod
 }
 
-// probePod returns a pod that may change the network of the pod.
+// probePod returns a pod that may change its own network.
 func probePod(db *v1alpha1.GeoDatabase, image, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: db.Namespace, Labels: kube.DatabaseLabels(db, kube.RoleNetwork)},

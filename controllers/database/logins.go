@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/servers"
 )
 
-// giveLogins makes the Secrets for the servers of a rendered database, each with a random password. It leaves existing
-// Secrets unchanged, because the servers know their passwords. The Secrets are deleted with the database.
+// giveLogins creates the Secrets for the servers of a rendered database, each with a random password. It does not
+// change existing Secrets, because the servers already use their passwords. The Secrets are deleted with the database.
 func (s *scope) giveLogins(ctx context.Context) error {
 	for name, user := range s.logins {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.db.Namespace, Labels: kube.DatabaseLabels(s.db, kube.RoleCredentials)}}

@@ -18,8 +18,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// Meshed puts a pod into the mesh that spec.network.mesh names, or keeps it out. The operator, Prometheus and kubelet
-// need not be in the mesh. They use the administration, which has separate TLS, and metrics, which contain no secrets.
+// Meshed adds the labels and annotations that put a pod into the mesh of spec.network.mesh, or exclude it. The
+// operator, Prometheus and the kubelet need not be in the mesh. They use the administration ports, which have their own
+// TLS, and the metrics, which contain no secrets.
 func Meshed(db *v1alpha1.GeoDatabase, pod *metav1.ObjectMeta) {
 	labels, annotations := mesh.Wanted(db.Spec.Network.Mesh, ports.Metrics, ports.WANStatus, ports.Admin, ports.WANAdmin)
 	for k, v := range labels {
@@ -30,7 +31,7 @@ func Meshed(db *v1alpha1.GeoDatabase, pod *metav1.ObjectMeta) {
 	}
 }
 
-// MeshNodes returns the names of a database's nodes in a mesh's counters.
+// MeshNodes returns the names under which a database's nodes appear in the counters of a mesh.
 func MeshNodes(db *v1alpha1.GeoDatabase) *mesh.Nodes {
 	n := &mesh.Nodes{Namespace: db.Namespace, Regions: map[string]string{}}
 	for i, region := range db.Spec.RegionNames() {
@@ -59,8 +60,8 @@ func MeshNodes(db *v1alpha1.GeoDatabase) *mesh.Nodes {
 	return n
 }
 
-// FindMesh returns the mesh that pods are in, and its requirements for connections to the nodes. problem is the reason
-// why some pods are not in the required mesh.
+// FindMesh returns the mesh that the pods are in, and its requirement for connections to the nodes. problem is the
+// reason why some pods are not in the required mesh.
 func FindMesh(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase, pods []*corev1.Pod) (found *v1alpha1.MeshStatus, problem string, err error) {
 	if len(pods) == 0 {
 		return nil, "", nil
@@ -80,11 +81,11 @@ func FindMesh(ctx context.Context, live client.Reader, db *v1alpha1.GeoDatabase,
 	return &is, problem, err
 }
 
-// peerAuthentications is the kind of lists of PeerAuthentications, the mesh's requirements for connections.
+// peerAuthentications is the list kind of PeerAuthentications, which set the mesh's requirements for connections.
 var peerAuthentications = schema.GroupVersionKind{Group: "security.istio.io", Version: "v1", Kind: "PeerAuthenticationList"}
 
 // mutualTLS returns the requirement of PeerAuthentications for connections to a port of a pod. It returns Unknown if
-// the operator may not read the mesh's PeerAuthentications.
+// the operator may not read PeerAuthentications.
 func mutualTLS(ctx context.Context, live client.Reader, namespace string, labels map[string]string, port int32) (v1alpha1.MutualTLS, error) {
 	var policies []mesh.PeerAuthentication
 	for _, in := range []string{namespace, mesh.RootNamespace} {
@@ -118,9 +119,9 @@ func peerAuthentication(o *unstructured.Unstructured) mesh.PeerAuthentication {
 	return p
 }
 
-// findMesh records the mesh of the database's pods. It does not update the record while a run uses them: the run
-// detects changes itself, and policies stay unchanged. Pods in a mesh other than the required one are not ready: they
-// would measure a different database.
+// findMesh records the mesh of the database's pods in the status. It does not change the record while a run uses the
+// pods: the run detects changes itself, and the policies must not change. Pods in a mesh other than the required one
+// are marked as not ready, because a run would measure a different database.
 func (s *scope) findMesh(ctx context.Context) error {
 	var pods []*corev1.Pod
 	for i := range s.nodes {

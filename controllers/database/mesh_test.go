@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// A database is not ready in a mesh other than the requested mesh, and reports the missing mesh.
+// A database in the wrong mesh is not ready, and reports the missing mesh.
 func TestMeshIsMissing(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -36,7 +36,7 @@ func TestMeshIsMissing(t *testing.T) {
 	}{
 		"no sidecars": {asked: v1alpha1.MeshSidecar, says: []string{"spec.network.mesh is Sidecar", "d-us-west-2-0 is in no mesh", "sidecar injector", "leave mesh out"}},
 		"no ambient":  {asked: v1alpha1.MeshAmbient, says: []string{"spec.network.mesh is Ambient", "is in no mesh", "profile ambient"}},
-		"unasked":     {asked: v1alpha1.MeshNone, there: "1.30.1", says: nil}, // the pods say no
+		"unasked":     {asked: v1alpha1.MeshNone, there: "1.30.1", says: nil}, // the pods opt out
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestMeshIsMissing(t *testing.T) {
 	}
 }
 
-// Nodes and workers are in the mesh that the database asks for, and the result says which.
+// Nodes and workers are in the mesh that the database requests, and the result names the mesh.
 func TestRunInAMesh(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -93,7 +93,8 @@ func TestRunInAMesh(t *testing.T) {
 		t.Errorf("%s %v: in %+v, and the database in %+v", doc.Verdict, doc.Reasons, doc.Mesh, w.GetDatabase("d").Status.Mesh)
 	}
 
-	// Pods measure the mesh's overhead on a link, on a port that it carries, and the result and the status report it.
+	// Pods measure the overhead of the mesh on a link, on a port that the mesh carries. The result and the status report
+	// it.
 	carried := slices.ContainsFunc(w.Get("d-us-west-2", &corev1.Service{}).(*corev1.Service).Spec.Ports, func(p corev1.ServicePort) bool {
 		return p.Port == 7002 && p.AppProtocol != nil && *p.AppProtocol == "tcp"
 	})
@@ -113,7 +114,7 @@ func TestRunInAMesh(t *testing.T) {
 	}
 }
 
-// istioCounters returns the counters of Istio's proxy in a node's pod for its connections to the nodes of all regions.
+// istioCounters returns the counters of the Istio proxy in a node's pod for connections to the nodes of all regions.
 // Each connection has carried the given number of bytes in each direction.
 func istioCounters(namespace, database, from string, regions []string, carried int64) string {
 	text := &strings.Builder{}
@@ -126,17 +127,17 @@ func istioCounters(namespace, database, from string, regions []string, carried i
 	return text.String()
 }
 
-// The result has the bytes between nodes as counted by the nodes and by the proxies in their pods, and reports where
-// the counts disagree.
+// The result contains the bytes between nodes as counted by the nodes and by their proxies, and reports where the
+// counts disagree.
 func TestBytesThroughAMesh(t *testing.T) {
 	t.Parallel()
 	regions := []string{"us-west-2", "ap-northeast-1"}
 	const sent = 1_000_000 // over each of the four links
 	for name, tc := range map[string]struct {
-		// counts returns the bytes that the proxy of a region's node has counted for each link in each direction, for a
-		// number of bytes sent.
+		// counts returns the bytes that the proxy of a region's node has counted, per link and direction, if sent bytes
+		// were sent.
 		counts func(region string, sent int64) (int64, error)
-		bytes  int64 // below 0 where it is not counted
+		bytes  int64 // negative if not counted
 		says   string
 	}{
 		"they agree":        {counts: func(_ string, sent int64) (int64, error) { return 77 + sent/2, nil }, bytes: 4 * sent},
@@ -184,7 +185,8 @@ func TestBytesThroughAMesh(t *testing.T) {
 	}
 }
 
-// In an ambient mesh ztunnel on each machine of the nodes is asked, where the operator may list its pods.
+// In an ambient mesh, the operator reads the counters of ztunnel on each machine of the nodes, if it may list the
+// ztunnel pods.
 func TestBytesThroughAnAmbientMesh(t *testing.T) {
 	t.Parallel()
 	const sent = 1_000_000
@@ -256,7 +258,7 @@ func TestBytesWithoutAMesh(t *testing.T) {
 	}
 }
 
-// A run has not measured the declared mesh if its proxies stop in the middle, or if the mesh is different at the end.
+// A run has not measured the declared mesh if a proxy stops during the run, or if the mesh is different at the end.
 func TestMeshChanges(t *testing.T) {
 	t.Parallel()
 	pod := func(w *worldtest.World, name string) *corev1.Pod { return w.Get(name, &corev1.Pod{}).(*corev1.Pod) }

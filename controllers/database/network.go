@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Measure merges the round trips that the nodes which answered have measured.
+// Measure merges the round trips that were measured by the nodes that answered.
 func Measure(t *geo.Topology, nodes []Node) ([]rtt.Link, error) {
 	var answers []admin.Status
 	for i := range nodes {
@@ -26,10 +26,10 @@ func Measure(t *geo.Topology, nodes []Node) ([]rtt.Link, error) {
 	return rtt.Measure(t, answers, func(r geo.Region) bool { return counts[r] == 1 })
 }
 
-// notDeclared is the reason for links of an external database: they are real, and no properties were declared.
+// notDeclared is the reason for the links of an external database, which are real and have no declared properties.
 const notDeclared = "NotDeclared"
 
-// VerifyNetwork judges the links, for the condition NetworkVerified.
+// VerifyNetwork compares the measured links with their declared values, for the condition NetworkVerified.
 func VerifyNetwork(d *deploy.Database, links []rtt.Link, emulation v1alpha1.Emulation) rtt.Verdict {
 	if d.Elsewhere() {
 		return rtt.Verdict{Verified: true, Reason: notDeclared, Message: "the links to a database that runs elsewhere are real, and none was declared"}
@@ -41,8 +41,8 @@ func VerifyNetwork(d *deploy.Database, links []rtt.Link, emulation v1alpha1.Emul
 	return v
 }
 
-// linkStatuses returns the links for the status. A link that moved by an insignificant amount keeps its previous
-// figures, so that an idle database is not written every few seconds.
+// linkStatuses returns the links for the status. A link with an insignificant change keeps its previous values, so that
+// the status of an idle database is not written every few seconds.
 func linkStatuses(links []rtt.Link, shown []v1alpha1.LinkStatus) []v1alpha1.LinkStatus {
 	byKey := make(map[[2]string]v1alpha1.LinkStatus, len(shown))
 	for _, s := range shown {
@@ -80,7 +80,7 @@ func similarMesh(a, b *v1alpha1.MeshLink) bool {
 	return near(a.BelowRTTMicroseconds, b.BelowRTTMicroseconds, 20, 200) && near(a.ThroughRTTMicroseconds, b.ThroughRTTMicroseconds, 20, 200)
 }
 
-// near reports whether b is within a/share + base of a.
+// near reports whether b differs from a by at most a/share + base.
 func near(a, b, share, base int64) bool {
 	d := b - a
 	if d < 0 {
@@ -89,7 +89,8 @@ func near(a, b, share, base int64) bool {
 	return d <= a/share+base
 }
 
-// networkConditions sets NetworkEmulated and NetworkVerified.
+// networkConditions sets the conditions NetworkEmulated and NetworkVerified. running reports whether all nodes are
+// ready.
 func (s *scope) networkConditions(links []rtt.Link, running bool) {
 	emulated := metav1.Condition{Type: v1alpha1.ConditionNetworkEmulated, Status: metav1.ConditionFalse, Reason: s.state.Reason, Message: kube.Truncate(s.state.Message, 1024)}
 	switch {
@@ -113,7 +114,8 @@ func (s *scope) networkConditions(links []rtt.Link, running bool) {
 		}
 		verified.Reason, verified.Message = v.Reason, v.Message
 	}
-	// Figures in the message move all the time: while the verdict stays, they follow the links that are shown.
+	// The figures in the message change constantly. While the verdict is the same, update the message only together with
+	// the links in the status.
 	if was := s.conditionOf(verified.Type); was != nil && was.Status == verified.Status && was.Reason == verified.Reason &&
 		was.ObservedGeneration == s.db.Generation && !s.linksMoved {
 		verified.Message = was.Message

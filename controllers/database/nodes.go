@@ -27,39 +27,41 @@ import (
 
 // Node is the observed state of one node of an incarnation.
 type Node struct {
-	// ID is its number in the topology.
+	// ID is the number of the node in the topology.
 	ID     geo.NodeID
 	region string
-	// PodName is the name of the node's pod; Pod is nil while there is no such pod in the incarnation.
+	// PodName is the name of the node's pod. Pod is nil if the incarnation has no such pod at present.
 	PodName string
 	Pod     *corev1.Pod
-	// Address of the administration server, by the pod's IP: names of new pods take a while to be known.
+	// Address is the address of the administration server. It contains the pod's IP, because DNS names of new pods are
+	// not available immediately.
 	Address string
-	// Status is the node's answer; nil when it gave none.
+	// Status is the node's answer, or nil if it did not answer.
 	Status *admin.Status
-	// Ready: the node serves in this incarnation. Otherwise Problem is the reason.
+	// Ready is set if the node serves in this incarnation. Otherwise, Problem is the reason.
 	Ready   bool
 	Problem string
-	// role is the pod's in spec.roles; empty where there are none.
+	// role is the role of the pod in spec.roles, or "" if the database has no roles.
 	role string
-	// program: the pod runs a program that knows nothing of Geobench.
+	// program is set if the pod runs a program that is not part of Geobench.
 	program bool
-	journal bool // journal: the node keeps a journal
-	// replaceable: a new incarnation can take its place.
+	journal bool // set if the node keeps a journal
+	// replaceable is set if a new incarnation can replace the node.
 	replaceable bool
-	// Lost is the reason why the node has lost its state; empty if it has not.
+	// Lost is the reason why the node has lost its state, or "" if it has not.
 	Lost string
-	// Shape is the pod's shape.
+	// Shape contains the resources of the pod's containers.
 	Shape Shape
-	// Restarts counts the restarts of its containers, except a mesh's, and Ended has the reason of the last exit. After a
-	// restart a program is another process, with the same probe. A node with a journal continues as the same process.
+	// Restarts is the number of restarts of the pod's containers, except a mesh's proxy. Ended describes the last exit.
+	// After a restart, a program is a different process with the same probe, but a node with a journal continues as the
+	// same process.
 	Restarts int32
 	Ended    string
-	// EndedAt is the time of the last exit, to the second; zero if Kubernetes does not report it.
+	// EndedAt is the time of the last exit, rounded to seconds, or zero if Kubernetes does not report it.
 	EndedAt time.Time
 }
 
-// ObserveNodes finds the pods of an incarnation and queries each node. A node's state contains its errors.
+// ObserveNodes finds the pods of an incarnation and queries each node. Errors of a single node are in its Problem.
 func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.Clients, db *v1alpha1.GeoDatabase, d *deploy.Database) ([]Node, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(db.Namespace), client.MatchingLabels{kube.LabelDatabase: db.Name, kube.LabelRole: kube.RoleNode}); err != nil {
@@ -127,7 +129,7 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 	s.Pod, s.Shape = pod, shapeOf(pod)
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == mesh.ProxyContainer {
-			continue // it has none of the node's state
+			continue // it stores none of the node's state
 		}
 		if c.RestartCount == 0 {
 			continue
@@ -140,8 +142,9 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 				s.EndedAt = t.FinishedAt.Time
 			}
 		}
-		// With a journal, a restarted container continues as the same process, or otherwise reports that it does not. If new
-		// incarnations can replace a node, the process reports whether it was notified that it is one.
+		// With a journal, a restarted container continues as the same process, or reports that it cannot. If new
+		// incarnations can replace the node, the process itself reports whether it still waits to be notified that it is
+		// one.
 		if ended := c.State.Running == nil; !s.journal && (!s.replaceable || ended) {
 			s.Lost, s.Problem = s.Ended, s.Ended
 		}
@@ -165,11 +168,13 @@ func (s *Node) inspectStatus(status *admin.Status, err error, incarnation string
 	case err != nil:
 		s.Problem = cmp.Or(s.Problem, "it does not answer: "+err.Error())
 		return
+	// A pod keeps its IP address only while it exists, so another database's pod may have received the address.
 	case status.Incarnation != incarnation:
 		s.Problem = fmt.Sprintf("it belongs to incarnation %s", status.Incarnation)
 		return
 	}
 	s.Status = status
+	// A process that waits to join after a restart has no state.
 	if status.Waiting && s.Restarts > 0 {
 		s.Lost = cmp.Or(s.Lost, s.Ended)
 	}
@@ -182,9 +187,9 @@ func (s *Node) inspectStatus(status *admin.Status, err error, incarnation string
 	s.Ready = status.Ready && !status.Broken && s.Lost == ""
 }
 
-// inspectProgram judges the pod of a program that knows nothing of Geobench. The pod is ready when Kubernetes reports
-// it ready and its probe has reached the other pods. Its state is not tracked: a pod that was replaced has lost nothing
-// that is known.
+// inspectProgram determines the state of a pod whose program is not part of Geobench. The pod is ready if Kubernetes
+// reports it ready and its probe has reached the other pods. Geobench does not track the program's state, so a replaced
+// pod does not count as lost.
 func (s *Node) inspectProgram() {
 	s.Lost = ""
 	if s.Pod.DeletionTimestamp != nil || s.Status == nil {
@@ -202,7 +207,7 @@ func (s *Node) inspectProgram() {
 	}
 }
 
-// gate says which role's pods a pod waits for before it starts its program, or nothing.
+// gate describes the role for which a pod waits before it starts its program. It returns "" if it does not wait.
 func gate(pod *corev1.Pod) string {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if role, ok := strings.CutPrefix(c.Name, afterContainer); ok && c.State.Running != nil {
@@ -212,8 +217,8 @@ func gate(pod *corev1.Pod) string {
 	return ""
 }
 
-// PodObstacle returns the reason why a pod does not start, or nothing: no Kubernetes node accepts it, or its image
-// cannot be pulled.
+// PodObstacle returns the reason why a pod does not start, for example that no Kubernetes node accepts it or that its
+// image cannot be pulled. It returns "" if no reason is known.
 func PodObstacle(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// ConfigFolder is the folder of the ConfigMap in the pods.
+	// ConfigFolder is the folder where pods mount their configuration.
 	ConfigFolder = "/etc/geobench"
-	// journalFolder is the folder of the journals of nodes with durability Journal.
+	// journalFolder is the folder of the journal of a node with durability Journal.
 	journalFolder = "/var/lib/geobench"
-	// AnnotationScrape and its like are what plain Prometheus installations go by.
+	// AnnotationScrape and AnnotationScrapePort are annotations by which plain Prometheus installations find pods to
+	// scrape.
 	AnnotationScrape     = "prometheus.io/scrape"
 	AnnotationScrapePort = "prometheus.io/port"
 )
 
-// buildService makes the headless Service that gives the pods of a region, or of a role there, their names. Nodes must
-// find each other before they are ready: being ready means to have found each other.
+// buildService returns the headless Service that gives names to the pods of a region, or of a role in the region. It
+// includes pods that are not ready, because nodes become ready only after they have found each other.
 func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) *corev1.Service {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region), role)
 	open := []corev1.ServicePort{
@@ -38,8 +39,8 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 		open = podServicePorts(program)
 	}
 	if m := db.Spec.Network.Mesh; m == v1alpha1.MeshSidecar || m == v1alpha1.MeshAmbient {
-		// A mesh encrypts connections to the ports of Services, and STRICT rejects all others. So probes that the mesh must
-		// carry have a port here.
+		// A mesh encrypts only connections to ports of Services, and its mode STRICT rejects all others. So the port of the
+		// probes that the mesh must carry is a port of the Service.
 		open = append(open, corev1.ServicePort{Name: "probe", Port: ports.Probe, TargetPort: intstr.FromInt32(ports.Probe), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")})
 	}
 	return &corev1.Service{
@@ -54,8 +55,8 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 	}
 }
 
-// buildPodService makes the Service of a single pod, with an address that stays the same when the pod is replaced.
-// Connections that the pod opens have the pod's address as the source; its answers on connections to the Service have
+// buildPodService returns the Service of a single pod, with an address that stays the same when the pod is replaced.
+// Connections that the pod opens have the pod's address as their source. Its answers on connections to the Service have
 // the Service's address.
 func buildPodService(db *v1alpha1.GeoDatabase, pod *deploy.Pod) *corev1.Service {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, pod.Region), pod.Role)
@@ -74,7 +75,7 @@ func nodeSelector(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 	return ofRole(map[string]string{kube.LabelDatabase: db.Name, kube.LabelRegion: region, kube.LabelRole: kube.RoleNode}, role)
 }
 
-// ofRole adds the label of a role of spec.roles, if there is one, to labels.
+// ofRole adds the label of role to labels. It returns labels if role is nil.
 func ofRole(labels map[string]string, role *v1alpha1.Role) map[string]string {
 	if role == nil {
 		return labels
@@ -89,7 +90,8 @@ func setName(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) strin
 	return deploy.SetName(db.Name, region, role.Name)
 }
 
-// rolesIn returns the roles with pods in a region: a single nil if the database has no roles.
+// rolesIn returns the roles with pods in a region, given by its index. For a database without roles, it returns a
+// single nil.
 func rolesIn(db *v1alpha1.GeoDatabase, region int) []*v1alpha1.Role {
 	if len(db.Spec.Roles) == 0 {
 		return []*v1alpha1.Role{nil}
@@ -103,10 +105,10 @@ func rolesIn(db *v1alpha1.GeoDatabase, region int) []*v1alpha1.Role {
 	return roles
 }
 
-// buildStatefulSet makes the nodes of a region, or the pods of a role there: without roles the pod with ordinal o is
-// replica o mod R of partition o div R.
+// buildStatefulSet returns the StatefulSet for the nodes of a region, or for the pods of a role in the region. Without
+// roles, the pod with ordinal o is replica o mod R of partition o div R.
 //
-// The operator alone replaces its pods (OnDelete), all at the same time. A rolling update would wait for a node of the
+// Only the operator replaces the pods (OnDelete), all at the same time. A rolling update would wait for a node of the
 // new incarnation to become ready, which is impossible among nodes of the old incarnation.
 func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1alpha1.Role, incarnation, image string) *appsv1.StatefulSet {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, region.Name), role)
@@ -141,7 +143,7 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v
 	}
 }
 
-// nodePodSpec is the pod of a native engine's node.
+// nodePodSpec returns the pod spec of a node of Geobench's own engines.
 func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation, image string) corev1.PodSpec {
 	resources := OwnResources(db.Spec.Resources)
 	credentials := CredentialsVolume(db, append([]string{identity.FilePeer, identity.FileClients}, ServerFiles...))
@@ -152,7 +154,7 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 		Env:       append(GoRuntime(resources), FromField("POD_NAME", "metadata.name")),
 		Ports:     append([]corev1.ContainerPort{{Name: "geobench", ContainerPort: ports.Peer, Protocol: corev1.ProtocolTCP}}, OwnPorts()...),
 		Resources: resources,
-		// A node that is killed loses its data, so it is given a minute in which to turn its event loop.
+		// A killed node loses its data, so its event loop may be unresponsive for a minute before the kubelet kills it.
 		LivenessProbe:  probe("/healthz", 10, 6),
 		ReadinessProbe: probe("/readyz", 2, 3),
 	})
@@ -162,16 +164,16 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 	node.Args = append(node.Args, "--journal", journalFolder)
 	node.VolumeMounts = append(node.VolumeMounts, corev1.VolumeMount{Name: "journal", MountPath: journalFolder})
 	spec := RegionPod(db, region, kube.TopologyName(db, incarnation), credentials, node)
-	// The volume lives as long as the pod: a container that is started again finds it.
+	// The volume exists as long as the pod, so a restarted container finds the journal.
 	spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "journal", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: journalLimit(db)}}})
 	return spec
 }
 
-// mostJournal is the default limit of a journal if spec.resources does not set it: a database that fills its machine's
-// disk affects other databases there.
+// mostJournal is the default limit of a journal if spec.resources does not set one. It exists because a database that
+// fills the disk of its machine affects other databases there.
 const mostJournal = "10Gi"
 
-// journalLimit is up to what size a node's journal may grow: its limit of ephemeral storage.
+// journalLimit returns the maximum size of a node's journal: the node's limit of ephemeral storage, or mostJournal.
 func journalLimit(db *v1alpha1.GeoDatabase) *resource.Quantity {
 	if limit, ok := db.Spec.Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
 		return &limit
@@ -179,8 +181,8 @@ func journalLimit(db *v1alpha1.GeoDatabase) *resource.Quantity {
 	return ptr.To(resource.MustParse(mostJournal))
 }
 
-// OwnPorts returns the ports of every container of Geobench: the port that monitoring scrapes by name, and the
-// operator's port.
+// OwnPorts returns the ports of every Geobench container: the metrics port, which monitoring finds by name, and the
+// administration port.
 func OwnPorts() []corev1.ContainerPort {
 	return []corev1.ContainerPort{
 		{Name: "metrics", ContainerPort: ports.Metrics, Protocol: corev1.ProtocolTCP},
@@ -188,8 +190,8 @@ func OwnPorts() []corev1.ContainerPort {
 	}
 }
 
-// OwnContainer completes a container that runs Geobench's own program: it may do nothing but that, and finds the pod's
-// configuration at configFolder and its credentials at identity.DefaultFolder.
+// OwnContainer completes a container that runs Geobench's own program: it restricts the container's rights, and mounts
+// the pod's configuration at ConfigFolder and its credentials at identity.DefaultFolder.
 func OwnContainer(c corev1.Container) corev1.Container {
 	c.ImagePullPolicy = corev1.PullIfNotPresent
 	c.SecurityContext = containerSecurity()
@@ -198,8 +200,8 @@ func OwnContainer(c corev1.Container) corev1.Container {
 	return c
 }
 
-// RegionPod returns a pod in a region of the database: its placement, its restrictions, its configuration (a ConfigMap)
-// and its credentials.
+// RegionPod returns the spec of a pod in a region of the database: its placement, its restrictions, its configuration
+// (a ConfigMap) and its credentials.
 func RegionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string, credentials corev1.Volume, main corev1.Container) corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken:  ptr.To(false),
@@ -214,7 +216,7 @@ func RegionPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, config string,
 	}
 }
 
-// FromField returns an environment variable with a field of the pod.
+// FromField returns an environment variable whose value is a field of the pod.
 func FromField(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
 }
@@ -225,7 +227,8 @@ func configVolume(configMap string) corev1.Volume {
 	}}
 }
 
-// probe spells out the API server's defaults for numbers: a comparison takes 0 for a value.
+// probe returns an HTTP probe on the metrics port. It sets even values that equal the API server's defaults, because a
+// comparison with the stored object would take 0 for a different value.
 func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("metrics")}},
@@ -236,9 +239,9 @@ func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	}
 }
 
-// OwnResources returns the resources of a Geobench program, with defaults for values that the user omitted. If the
-// memory request exceeds the default limit, the request is the limit. CPU has no default limit: it would throttle,
-// which shows as latency.
+// OwnResources returns the resources of a Geobench program, with defaults for omitted values. If the memory request
+// exceeds the default limit, the request is the limit. CPU has no default limit, because throttling would appear as
+// latency.
 func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	out := WithDefaultRequests(r, "100m", "128Mi")
 	if out.Limits == nil {
@@ -248,10 +251,10 @@ func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return out
 }
 
-// GoRuntime sets the number of processors and the memory of a Geobench program, so that it does not depend on the
-// machine. The number of processors is the user's CPU setting, rounded up, and one by default. With more processors,
-// nodes that share a machine need more CPU for the same work. The garbage collector works harder at 90% of the memory
-// limit.
+// GoRuntime returns the environment that sets the number of processors and the memory of a Geobench program, so that
+// they do not depend on the machine. The number of processors is the user's CPU limit or request, rounded up, and one
+// by default. With more processors, nodes that share a machine would need more CPU for the same work. The garbage
+// collector works harder when the program approaches its memory limit.
 func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	cpu := r.Limits.Cpu()
 	if cpu.IsZero() {
@@ -264,7 +267,7 @@ func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	return env
 }
 
-// WithDefaultRequests fills in the requests that the user omitted.
+// WithDefaultRequests returns r with defaults for omitted requests.
 func WithDefaultRequests(r corev1.ResourceRequirements, cpu, memory string) corev1.ResourceRequirements {
 	out := *r.DeepCopy()
 	for name, quantity := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory} {
@@ -274,7 +277,7 @@ func WithDefaultRequests(r corev1.ResourceRequirements, cpu, memory string) core
 		if out.Requests == nil {
 			out.Requests = corev1.ResourceList{}
 		}
-		// Where only a limit is given, it is the request too, as for the API server.
+		// If only a limit is given, it is also the request, as in the API server.
 		if limit, ok := out.Limits[name]; ok {
 			out.Requests[name] = limit
 			continue

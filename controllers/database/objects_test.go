@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// What programs take of the machine follows from the manifest, not from the machine.
+// The processors and memory of programs follow from the manifest, not from the machine.
 func TestProcessorsAndMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		resources string
@@ -54,7 +54,7 @@ func TestDefaultRequests(t *testing.T) {
 	}
 }
 
-// If the user omits the memory limit, it is the default, or the user's request if that is larger. The user may set any
+// If the user omits the memory limit, it is the larger of the default and the user's request. The user may set any
 // value, and CPU has no limit.
 func TestOwnResources(t *testing.T) {
 	for name, tt := range map[string]struct{ resources, request, limit string }{
@@ -80,7 +80,7 @@ func TestOwnResources(t *testing.T) {
 	}
 }
 
-// A node's journal is bounded by its limit of ephemeral storage, and by a size of ours where there is none.
+// The size of a node's journal is limited by its limit of ephemeral storage, or by our default.
 func TestJournalLimit(t *testing.T) {
 	db := &v1alpha1.GeoDatabase{}
 	if got := journalLimit(db); got.String() != mostJournal {
@@ -92,7 +92,7 @@ func TestJournalLimit(t *testing.T) {
 	}
 }
 
-// The pod that probes a kernel has a valid name, for a node with a long name and also if nodes cannot be listed.
+// The name of a kernel probe pod is valid even for a node with a long name, and if nodes cannot be listed.
 func TestProbesHaveNames(t *testing.T) {
 	for _, node := range []string{anyNode, "n1", "ip-10-0-0-1.ap-northeast-1.compute.internal." + strings.Repeat("x", 80)} {
 		pod := (&kernelProbes{}).pod(&v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, node)

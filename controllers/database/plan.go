@@ -24,24 +24,24 @@ import (
 
 // Plan is the resolved form of a GeoDatabase's spec.
 type Plan struct {
-	// Profile is the network, and where it is from.
+	// Profile is the network, and the name of its NetworkProfile.
 	Profile *Profile
-	// Database is complete but for what differs between incarnations: Epoch and Incarnation.
+	// Database is complete except for the fields that differ between incarnations: Epoch and Incarnation.
 	Database deploy.Database
-	// Emulation is the backend, never Auto; Why is the reason for its choice in one sentence.
+	// Emulation is the backend, never Auto. Why is the reason for its choice in one sentence.
 	Emulation v1alpha1.Emulation
 	Why       string
 	// Mounted are the ConfigMaps that pods mount.
 	Mounted []Mounted
-	// Hash stands for everything that nodes must agree on.
+	// Hash identifies everything on which all nodes must agree. A different hash requires a new incarnation.
 	Hash string
 }
 
-// Chooser picks the backend that emulates a database's network, never Auto, and returns the reason in one sentence.
+// Chooser returns the backend that emulates a database's network, never Auto, and the reason for it in one sentence.
 type Chooser func(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error)
 
-// NewPlan works out what to deploy for db from image; live reads the ConfigMaps that its pods mount. An error of type
-// *kube.Refusal is the user's to mend.
+// NewPlan determines what to deploy for db from image. It reads the ConfigMaps that pods mount from live. It returns a
+// *kube.Refusal for an error that the user must correct.
 func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Abilities, choose Chooser, db *v1alpha1.GeoDatabase, image string) (*Plan, error) {
 	profile, err := ResolveProfile(ctx, reader, db)
 	if err != nil {
@@ -76,12 +76,13 @@ func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Ab
 		Nodes:      nodeAddresses(db),
 		Client:     deploy.ClientOf(db, &topology),
 	}
-	// What makes no difference to the engine but to its pods is part of the hash too: pods are replaced together or not
-	// at all.
+	// Settings that affect only the pods, and not the engine, are also part of the hash: pods are replaced together or
+	// not at all.
 	parts := []any{&p.Database, db.Spec.Regions, db.Spec.Placement, db.Spec.Resources, image}
 	if len(db.Spec.Roles) > 0 {
 		parts = append(parts, db.Spec.Roles, db.Spec.Init)
 	}
+	// A part is added only if it is used, so that an upgrade of the operator does not change the hash of other databases.
 	if db.Spec.RunsPrograms() || p.Emulation != v1alpha1.EmulationBuiltIn && p.Emulation != v1alpha1.EmulationNone {
 		parts = append(parts, db.Spec.Pods, p.Emulation)
 	}
@@ -91,8 +92,7 @@ func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Ab
 	if m := db.Spec.Network.Mesh; m != "" && m != v1alpha1.MeshAuto {
 		parts = append(parts, m)
 	}
-	// Programs read their configuration when they start: pods that have read different configurations do not form one
-	// database.
+	// Programs read their configuration when they start. Pods with different configurations do not form one database.
 	if digests := DigestsOf(p.Mounted); digests != nil {
 		parts = append(parts, digests)
 	}
@@ -107,20 +107,20 @@ func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Ab
 	return p, nil
 }
 
-// Profile is the network of a database, and the name of its NetworkProfile; the name is empty for an inline or built-in
-// network.
+// Profile is the network of a database and the name of its NetworkProfile. The name is empty for an inline or built-in
+// profile.
 type Profile struct {
 	Spec *v1alpha1.NetworkProfileSpec
 	Name string
 }
 
-// ResolveProfile finds the network of a database: inline, a NetworkProfile of its namespace, or else the built-in
-// profile of that name.
+// ResolveProfile returns the network of a database: the inline profile, the NetworkProfile in its namespace, or else
+// the built-in profile with that name.
 func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (*Profile, error) {
 	if db.Spec.Network.Profile != nil {
 		return &Profile{Spec: db.Spec.Network.Profile}, nil
 	}
-	if db.Spec.External != nil { // package check refuses any
+	if db.Spec.External != nil { // package check refuses every profile
 		return &Profile{Spec: &v1alpha1.NetworkProfileSpec{}}, nil
 	}
 	if db.Spec.Network.ProfileRef == nil {
@@ -142,8 +142,8 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 		db.Namespace, name, strings.Join(presets.Names(), ", "))
 }
 
-// Render replaces a bare engine name in a database's spec by the full configuration of that engine, and reports whether
-// it did. It applies only to servers of vendors that the spec gives by name alone, with valid profile and parameters.
+// Render replaces a spec that only names the engine of a vendor by the full configuration of its servers, and reports
+// whether it did. It does nothing if the profile or the parameters are invalid.
 func Render(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (bool, error) {
 	if !servers.Renders(db) {
 		return false, nil
@@ -158,8 +158,8 @@ func Render(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase)
 	return len(servers.Render(db, servers.Longest(db, profile.Spec))) == 0, nil
 }
 
-// resolveParameters returns the complete parameters of the engine. A user's program has the parameters of its clients,
-// or none.
+// resolveParameters returns the complete parameters of the engine. For a user's program, they are the parameters of its
+// clients, or nil if it has none.
 func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map[string]string, error) {
 	engines := abilities.Engines
 	switch {
@@ -181,8 +181,9 @@ func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map
 	return params, nil
 }
 
-// nodeAddresses lists where the nodes of db listen, in the order of geo.NodeID. Pod names are stable, so the addresses
-// outlive the pods. A region of a database with roles that has fewer pods than another has entries without addresses.
+// nodeAddresses returns the addresses of the nodes of db, in the order of geo.NodeID. Pod names are stable, so the
+// addresses stay valid when pods are replaced. If the roles of a database give some regions fewer pods than others,
+// these regions have entries without addresses.
 func nodeAddresses(db *v1alpha1.GeoDatabase) []deploy.Node {
 	var nodes []deploy.Node
 	if db.Spec.External != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// The cluster creates no pods, because a LimitRange limits the CPU to less than they request. Only events have the
-// reason. The status repeats it.
+// The cluster refuses the pods, because a LimitRange allows less CPU than they request. Only events contain the reason,
+// and the status repeats it.
 func TestPodsThatAreRefused(t *testing.T) {
 	cpu := func(n string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}

@@ -8,10 +8,11 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// nonroot is the user that the image runs as.
+// nonroot is the numeric user of the image.
 const nonroot = 65532
 
-// The pods of nodes and workers meet the "restricted" Pod Security Standard.
+// podSecurity returns the pod-level restrictions of nodes and workers, which meet the Pod Security Standard
+// "restricted".
 func podSecurity() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
 		RunAsNonRoot:   ptr.To(true),

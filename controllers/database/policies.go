@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
-// admit makes the NetworkPolicies of the database before its pods. They control access to its nodes and to the workers
-// of its runs. If the operator has no description of the cluster, it makes none. While a change waits for a run, the
-// policies match the running nodes.
+// admit creates the NetworkPolicies of the database, before its pods. They control access to its nodes and to the
+// workers of its runs. Without a description of the cluster, the operator creates none. While a change of the spec
+// waits for a run, the policies continue to match the running nodes.
 func (s *scope) admit(ctx context.Context) error {
 	if s.Around == nil || s.db.Status.ActiveRun != "" && !s.upToDate() {
 		return nil
@@ -23,7 +23,7 @@ func (s *scope) admit(ctx context.Context) error {
 	database := policed(s.db)
 	if database.Elsewhere && len(s.Around.ExternalCIDRs) > 0 {
 		if s.db.Status.ActiveRun != "" {
-			return nil // names may resolve differently by now; the run continues with the original addresses
+			return nil // names may resolve to other addresses by now, but the run continues with the original addresses
 		}
 		var err error
 		if database.Endpoints, err = s.elsewhere(ctx); err != nil {
@@ -38,9 +38,9 @@ func (s *scope) admit(ctx context.Context) error {
 	return nil
 }
 
-// elsewhere resolves the endpoints of an external database. It refuses an endpoint with an address where the
-// administrator permits no database. An endpoint that does not resolve is resolved again at the database's next
-// reconciliation.
+// elsewhere resolves the endpoints of an external database. It refuses an endpoint with an address outside the networks
+// that the administrator permits for databases. An endpoint that does not resolve is omitted, and resolved again in the
+// next reconciliation.
 func (s *scope) elsewhere(ctx context.Context) (out []netip.AddrPort, err error) {
 	resolve := s.Resolve
 	if resolve == nil {
@@ -49,7 +49,7 @@ func (s *scope) elsewhere(ctx context.Context) (out []netip.AddrPort, err error)
 	for i, e := range s.db.Spec.External.Endpoints {
 		host, port, err := net.SplitHostPort(e.Address)
 		if err != nil {
-			continue // the checks report it
+			continue // the checks report this error
 		}
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {
@@ -74,7 +74,7 @@ func (s *scope) elsewhere(ctx context.Context) (out []netip.AddrPort, err error)
 	return slices.Compact(out), nil
 }
 
-// policed is a database as its policies see it.
+// policed returns the facts about a database that determine its NetworkPolicies.
 func policed(db *v1alpha1.GeoDatabase) *netpol.Database {
 	pods := func(role string) map[string]string {
 		return map[string]string{kube.LabelDatabase: db.Name, kube.LabelRole: role, kube.LabelManagedBy: kube.ManagedBy}
@@ -92,7 +92,7 @@ func policed(db *v1alpha1.GeoDatabase) *netpol.Database {
 			out.Programs = append(out.Programs, p.Port)
 		}
 	}
-	for _, role := range db.Spec.Roles { // steps of spec.init are workers, and talk to any of them
+	for _, role := range db.Spec.Roles { // steps of spec.init count as workers and may connect to any role
 		for _, p := range role.Ports {
 			if !slices.Contains(out.Programs, p.Port) {
 				out.Programs = append(out.Programs, p.Port)

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A database has the policies of its nodes and of its workers before any pod. They select exactly these pods, and the
-// operator repairs them when they are opened.
+// A database has the policies of its nodes and workers before any pod exists. They select exactly these pods, and the
+// operator repairs a policy that a user has opened.
 func TestDatabasesHavePolicies(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

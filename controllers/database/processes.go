@@ -8,20 +8,20 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// seenProcesses has the processes of the nodes of one incarnation.
+// seenProcesses records the processes of the nodes of one incarnation, by pod name.
 type seenProcesses struct {
 	mu          sync.Mutex
 	incarnation string
 	byPod       map[string]seenProcess
 }
 
-// seenProcess is the process of a node, and which incarnation of the node it was.
+// seenProcess is the process of a node and the node's incarnation at that time.
 type seenProcess struct {
 	name        string
 	incarnation uint32
 }
 
-// compare returns the node that lost its state, or nothing, and remembers the observed processes.
+// compare describes a node that has lost its state, or returns "", and records the observed processes.
 func (p *seenProcesses) compare(incarnation string, nodes []Node) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,6 +37,7 @@ func (p *seenProcesses) compare(incarnation string, nodes []Node) string {
 			continue
 		}
 		is := seenProcess{n.Status.Process, n.Status.NodeIncarnation}
+		// A higher incarnation of the node has obtained its state from the other replicas, so nothing is lost.
 		if was := p.byPod[n.PodName]; was.name != "" && was.name != is.name && was.incarnation >= is.incarnation {
 			return fmt.Sprintf("node %s lost its state: its process was replaced (%s by %s)", n.PodName, was.name, is.name)
 		}
@@ -45,10 +46,11 @@ func (p *seenProcesses) compare(incarnation string, nodes []Node) string {
 	return ""
 }
 
-// maxGroups is the most groups that the status shows.
+// maxGroups is the maximum number of groups in the status.
 const maxGroups = 256
 
-// groups returns the leaders of the groups of nodes that hold the same rows, if the engine has such groups.
+// groups returns the sets of nodes that store the same rows, with their leaders. It returns nil if no node reports
+// whether it leads.
 func (s *scope) groups() []v1alpha1.GroupStatus {
 	d := &s.current.Database
 	leaders, led := map[string]string{}, false

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// programContainer is the container of a program that knows nothing of Geobench; probeContainer is the container next
-	// to it that measures round trips.
+	// programContainer is the name of the container of a program that is not part of Geobench. probeContainer is the
+	// container next to it, which measures round trips.
 	programContainer = "database"
 	probeContainer   = "geobench-probe"
 )
 
-// programOf returns the program in the pods of a role, or of a database without roles; nil for nodes of Geobench's own
-// engines.
+// programOf returns the program in the pods of a role, or of a database without roles. It returns nil for nodes of
+// Geobench's own engines.
 func programOf(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) *v1alpha1.Program {
 	switch {
 	case role != nil:
@@ -38,8 +38,8 @@ func programOf(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) *v1alpha1.Program 
 	return nil
 }
 
-// podServicePorts returns the ports of a program. They are marked as TCP: a mesh that detects the protocol would wait
-// for the client to speak first, but in some protocols the server does.
+// podServicePorts returns the Service ports of a program. They are marked as TCP: a mesh that detects the protocol
+// would wait for the client to send first, but in some protocols the server sends first.
 func podServicePorts(p *v1alpha1.Program) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, port := range p.Ports {
@@ -48,8 +48,8 @@ func podServicePorts(p *v1alpha1.Program) []corev1.ServicePort {
 	return out
 }
 
-// programPodSpec returns the pod of a program: the program, and the probe next to it. The probe is a native sidecar,
-// which starts to measure before the program starts.
+// programPodSpec returns the pod spec of a program with its probe. The probe is a native sidecar, so it starts to
+// measure before the program starts.
 func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1alpha1.Role, incarnation, image string) corev1.PodSpec {
 	p := programOf(db, role)
 	host := fmt.Sprintf("$(POD_NAME).%s.$(POD_NAMESPACE).svc", setName(db, region.Name, role))
@@ -82,8 +82,8 @@ func programPodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v1a
 	return spec
 }
 
-// programEnv returns the environment that describes the database and its pods to a program's containers. It is the same
-// for all pods of a region.
+// programEnv returns the environment variables that describe the database and its hosts. They are the same for all pods
+// of a role in a region.
 func programEnv(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) []corev1.EnvVar {
 	env := []corev1.EnvVar{
 		FromField("POD_NAME", "metadata.name"),
@@ -103,7 +103,7 @@ func programEnv(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) []
 	return env
 }
 
-// userEnv is the environment that the user adds.
+// userEnv returns the environment variables in the user's spec.
 func userEnv(p *v1alpha1.Program) (env []corev1.EnvVar) {
 	for _, e := range p.Env {
 		v := corev1.EnvVar{Name: e.Name, Value: e.Value}
@@ -115,7 +115,7 @@ func userEnv(p *v1alpha1.Program) (env []corev1.EnvVar) {
 	return env
 }
 
-// programContainerOf is a container of a program's image, which may do nothing that a program needs not.
+// programContainerOf returns a container with a program's image and minimal rights.
 func programContainerOf(p *v1alpha1.Program, env []corev1.EnvVar) corev1.Container {
 	c := corev1.Container{
 		Name:            programContainer,
@@ -138,7 +138,7 @@ func programContainerOf(p *v1alpha1.Program, env []corev1.EnvVar) corev1.Contain
 	return c
 }
 
-// programPod is a pod with a program's container and volumes.
+// programPod returns a pod spec with a program's container and volumes.
 func programPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, p *v1alpha1.Program, incarnation string, main corev1.Container) corev1.PodSpec {
 	spec := RegionPod(db, region, kube.TopologyName(db, incarnation), CredentialsVolume(db, ServerFiles), main)
 	spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}, FSGroup: p.User}
@@ -148,10 +148,11 @@ func programPod(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, p *v1alpha1.P
 	return spec
 }
 
-// afterContainer begins the name of the container that waits for a role, which ends it.
+// afterContainer is the prefix of the name of a container that waits for a role; the name of the role follows.
 const afterContainer = "after-"
 
-// awaitContainer holds a pod's program back until pods of a role accept connections. It runs when the network is there.
+// awaitContainer returns an init container that delays a pod's program until pods of a role accept connections. It runs
+// after the sidecar that sets up the network.
 func awaitContainer(db *v1alpha1.GeoDatabase, after *v1alpha1.RoleAfter, env []corev1.EnvVar, image string) corev1.Container {
 	hosts := cmp.Or(after.Hosts, v1alpha1.RoleHostsAny)
 	c := OwnContainer(corev1.Container{
@@ -168,7 +169,7 @@ func awaitContainer(db *v1alpha1.GeoDatabase, after *v1alpha1.RoleAfter, env []c
 	return c
 }
 
-// programReady returns the readiness check of a program. A command runs less often, because it takes CPU from the
+// programReady returns the readiness probe of a program. A command runs less often, because it takes CPU from the
 // measured program.
 func programReady(p *v1alpha1.Program) *corev1.Probe {
 	probe := &corev1.Probe{
@@ -184,13 +185,14 @@ func programReady(p *v1alpha1.Program) *corev1.Probe {
 		probe.ProbeHandler = corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: ready.HTTP.Path, Port: intstr.FromInt32(ready.HTTP.Port), Scheme: corev1.URISchemeHTTP}}
 	default:
 		probe.ProbeHandler = corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: ready.Command}}
+		// The command runs in the measured container, so it runs less often than a connection check.
 		probe.PeriodSeconds, probe.TimeoutSeconds = 5, 10
 	}
 	return probe
 }
 
-// probeSidecar measures round trips to the other pods, and reports them to the operator. It starts when the network is
-// in place: after the emulation's sidecar.
+// probeSidecar returns the container that measures round trips to the other pods and reports them to the operator. It
+// starts after the sidecar that sets up the network.
 func probeSidecar(region, image string) corev1.Container {
 	c := OwnContainer(corev1.Container{
 		Name:          probeContainer,
@@ -207,7 +209,7 @@ func probeSidecar(region, image string) corev1.Container {
 	return c
 }
 
-// userVolume names a volume of the user's apart from Geobench's own.
+// userVolume returns the pod-level name of a user's volume. The prefix avoids collisions with Geobench's own volumes.
 func userVolume(v *v1alpha1.PodVolume) string { return "volume-" + v.Name }
 
 func podVolume(v *v1alpha1.PodVolume) corev1.Volume {
@@ -223,9 +225,9 @@ func podVolume(v *v1alpha1.PodVolume) corev1.Volume {
 	return out
 }
 
-// endpoints returns the addresses to which the clients of each region connect, for a database with roles.
+// endpoints returns the addresses for the clients of each region, or nil for a database without a role for clients.
 func endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []v1alpha1.EndpointStatus) {
-	// the nodes may still belong to an earlier spec
+	// the current nodes may still belong to an earlier spec
 	if db.Spec.ClientRole() == nil || !slices.Equal(t.Regions, db.Spec.RegionNames()) {
 		return nil
 	}
@@ -235,7 +237,7 @@ func endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []v1alpha1.Endpoi
 	return out
 }
 
-// podReady reports whether all containers of a pod are ready.
+// podReady reports whether Kubernetes considers the pod ready.
 func podReady(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {

@@ -36,8 +36,8 @@ func variable(env []corev1.EnvVar, name string) string {
 	return "none"
 }
 
-// A database of several roles has a StatefulSet and a Service for each role in each of its regions, all in the emulated
-// network. Its steps run in order, and then it serves clients.
+// A database with several roles has a StatefulSet and a Service for each role in each of its regions, all in the
+// emulated network. Its steps run in order; then it serves clients.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -121,9 +121,9 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// Each pod of a role with servicePerPod has a separate Service with an address that outlives the pod. Programs and
-// steps use this address, and sidecars know both addresses. Auto then does not choose Chaos Mesh. The Services are
-// deleted when servicePerPod is unset.
+// Each pod of a role with servicePerPod has a separate Service, whose address stays the same when the pod is replaced.
+// Programs and steps use this address, and sidecars know both addresses. Auto does not choose Chaos Mesh then. The
+// Services are deleted when servicePerPod is unset.
 func TestServicePerPod(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -161,8 +161,8 @@ func TestServicePerPod(t *testing.T) {
 	if got := variable(w.Steps()["begin"].Spec.Template.Spec.Containers[0].Env, "GEOBENCH_HOSTS_DATA"); got != hosts {
 		t.Errorf("steps know the hosts %q, want %q", got, hosts)
 	}
-	// Packets come from the pod, and answers of the Service from its address. Clients and probes connect to the pod
-	// itself.
+	// Packets that a pod sends have the pod's address, and its answers through the Service have the Service's address.
+	// Clients and probes connect to the pod itself.
 	network := w.Get(kube.NetworkName(db, "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	if file := network.Data["d-us-west-2-meta-0.json"]; !strings.Contains(file, own+".d-ap-northeast-1-data."+w.Namespace+".svc") || !strings.Contains(file, `"`+own+"."+w.Namespace+".svc") {
 		t.Errorf("a sidecar is told %s", file)
@@ -178,9 +178,9 @@ func TestServicePerPod(t *testing.T) {
 	w.Get("d-ap-northeast-1-data", &corev1.Service{})
 }
 
-// A database of roles is loaded, measured, faulted, audited and judged like any other if one role configures the
-// connection. The clients of a region connect to the first pod of that role in the region, at the port that the role
-// names. Faults hit only pods that are in that region.
+// A database with roles is loaded, measured, audited and judged like any other, if one role configures the connection
+// of clients. The clients of a region connect to the first pod of that role in the region, at the port that the role
+// names. Faults affect only pods in their region.
 func TestRunOnRoles(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -231,8 +231,8 @@ func TestRunOnRoles(t *testing.T) {
 	w.Until("nothing is left but the result", func() bool { return slices.Equal(w.Leftovers("r"), []string{"ConfigMap r-result"}) })
 }
 
-// A failed step is retried, and the condition has its name and its output, without passwords. After its timeout the
-// database is stalled, until a user deletes the Job or changes the spec.
+// A failed step is retried, and the condition contains its name and its output, without passwords. After the step's
+// timeout, the database is stalled until a user deletes the Job or changes the spec.
 func TestStepFails(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -264,8 +264,8 @@ func TestStepFails(t *testing.T) {
 	}
 }
 
-// A database that is deleted while a step runs leaves no objects: it owns all objects that were made for it, and no
-// more are made.
+// A database that is deleted while a step is running leaves no objects: it owns all objects that were created for it,
+// and no more are created.
 func TestDeletedWhileAStepRuns(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -313,7 +313,7 @@ func TestDeletedWhileAStepRuns(t *testing.T) {
 	}
 }
 
-// Steps run again when all their effects are lost: in the next incarnation, and never twice in one incarnation.
+// In the next incarnation, steps run again because all their effects are lost. They never run twice in one incarnation.
 func TestStepsOfTheNextIncarnation(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -340,7 +340,8 @@ func TestStepsOfTheNextIncarnation(t *testing.T) {
 		t.Errorf("steps %v", w.Steps())
 	}
 
-	// They also run again after a change of the spec, and the old steps are deleted. Without steps there is no condition.
+	// Steps also run again after a change of the spec, and the old steps are deleted. Without steps, there is no
+	// condition.
 	db := w.GetDatabase("d")
 	db.Spec.Init = db.Spec.Init[:1]
 	w.Must(w.Client.Update(w.Ctx, db))

@@ -16,8 +16,9 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A vendor's database of several kinds of servers is selected by its engine alone and initialised by its steps. It
-// receives the longest round trip as a setting, and is marked as untested. The API server keeps the user's spec.
+// A vendor's database with several kinds of servers is selected by the name of its engine alone, and initialised by its
+// steps. The longest round trip is one of its settings, and it is marked as untested. The API server keeps the user's
+// spec.
 func TestRenderedRoles(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -58,7 +59,7 @@ func TestRenderedRoles(t *testing.T) {
 	if c := w.NodesOf("c").Client; c.Secret != "c-citus-login" || len(c.Endpoints) != 2 || c.Endpoints[1].Address != "c-us-west-2-coord-0.c-us-west-2-coord."+w.Namespace+".svc:5432" || c.Steward != "us-west-2" {
 		t.Errorf("clients reach Citus by %+v", c)
 	}
-	// A longer link is another incarnation.
+	// A longer link requires a new incarnation.
 	db.Spec.Network.Profile.Links[0].RTT = v1alpha1.DurationOf(500 * time.Millisecond)
 	now := w.GetDatabase("d")
 	now.Spec.Network = db.Spec.Network
@@ -69,8 +70,8 @@ func TestRenderedRoles(t *testing.T) {
 	})
 }
 
-// A PostgreSQL that is selected by the engine alone gets random passwords, in Secrets that are deleted with it. It is
-// measured like a PostgreSQL in pods of the user. The API server keeps the user's spec.
+// A PostgreSQL that is selected by the name of its engine alone gets random passwords, in Secrets that are deleted with
+// it. It is measured like a PostgreSQL in a user's pods. The API server keeps the user's spec.
 func TestRunOnARenderedServer(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

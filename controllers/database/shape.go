@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Shape is the part of a pod's status that can change while the pod runs. It has the resources of each container, as
-// JSON, and an empty entry for each ephemeral container (kubectl debug).
+// Shape is the part of a pod that can change while the pod runs. It maps each container to its resources as JSON, and
+// each ephemeral container (kubectl debug) to "".
 type Shape map[string]string
 
-// shapeOf omits containers without a status, because they do not run.
+// shapeOf returns the shape of a pod. It omits containers that are not running.
 func shapeOf(pod *corev1.Pod) Shape {
 	out := Shape{}
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
@@ -31,7 +31,8 @@ func shapeOf(pod *corev1.Pod) Shape {
 	return out
 }
 
-// Changed returns the difference from an earlier shape; empty if all entries that both have are equal.
+// Changed describes the first difference from an earlier shape, or returns "" if there is none. It ignores containers
+// that are in only one of the shapes, except new ephemeral containers.
 func (s Shape) Changed(before Shape) string {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		switch was, known := before[name]; {

@@ -19,18 +19,18 @@ import (
 	"github.com/geobench/geobench/internal/base/version"
 )
 
-// mostChecks is the number of operators that may exit while they work on a spec: the first exit may be due to other
-// work in progress.
+// mostChecks is the maximum number of operators that may exit while they work on a spec. The first exit may be due to
+// other work in progress.
 const mostChecks = 2
 
 // thisOperator identifies this process in status.checks.
 var thisOperator = string(uuid.NewUUID())
 
-// carefully starts a job for work with a cost that the author of an experiment controls: expanding the spec and judging
-// its claims. The cost is bounded. If a bound is wrong and the operator exits, the next operator must not repeat that
-// forever, so status.checks records the work before it starts. An operator that finds another operator's record does
-// the work with no other such work in progress, or refuses it if that failed before. Work that has succeeded once with
-// the same inputs is safe and needs no record.
+// carefully starts a job for work whose cost depends on the author of an experiment: expanding the spec or judging its
+// claims. The cost is bounded, but if a bound is wrong and the operator exits, its successors must not repeat the work
+// forever. So status.checks records the work before it starts. An operator that finds another operator's record does
+// the work with no other such work in progress, or refuses it if that has failed before. Work that has succeeded once
+// with the same inputs is safe and needs no record.
 func (s *scope) carefully(key background.Key, budget *background.Budget, kind v1alpha1.ExperimentWork, of string, work func(context.Context) (any, error)) error {
 	sum := sha256.Sum256([]byte(of + version.String()))
 	mark := v1alpha1.ExperimentCheck{Work: kind, Of: hex.EncodeToString(sum[:8]), Attempts: 1, Operator: thisOperator}
@@ -46,6 +46,7 @@ func (s *scope) carefully(key background.Key, budget *background.Budget, kind v1
 		return kube.Refuse("OperatorEnded", "the operator exited twice while it expanded this spec or judged its claims, the second time with no other such work in progress, and does not try again: change the spec, for example sweep fewer values or claim less")
 	}
 	share := int64(1)
+	// After a first failure, take the whole budget, so that no concurrent work can be blamed for a second one.
 	if mark.Attempts > 1 {
 		share = budget.Size()
 	}
@@ -57,10 +58,10 @@ func (s *scope) carefully(key background.Key, budget *background.Budget, kind v1
 			}
 		}
 		out, err := work(ctx)
-		if err != nil && mark.Attempts > 0 { // otherwise the receiver of the outcome records that it is done
+		if err != nil && mark.Attempts > 0 { // on success, the receiver of the outcome clears the record
 			after, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 			defer cancel()
-			mark.Of = "" // another operator begins with its first attempt
+			mark.Of = "" // the work has failed without an exit, so another operator starts with its first attempt
 			_ = setCheck(after, to, object, mark)
 		}
 		return out, err
@@ -77,17 +78,17 @@ func checkOf(e *v1alpha1.Experiment, kind v1alpha1.ExperimentWork) *v1alpha1.Exp
 	return nil
 }
 
-// survived notes that work is done.
+// survived records that work is done.
 func (s *scope) survived(kind v1alpha1.ExperimentWork) {
 	if c := checkOf(s.experiment, kind); c != nil {
 		c.Attempts, c.Operator = 0, ""
 	}
 }
 
-// markTimeout bounds the removal of a mark by an operator that is asked to stop.
+// markTimeout bounds the time to clear a record during shutdown.
 const markTimeout = 2 * time.Second
 
-// setCheck writes status.checks, and nothing else, if the experiment is still there.
+// setCheck writes status.checks, and nothing else, if the experiment still exists.
 func setCheck(ctx context.Context, to client.Client, object *v1alpha1.Experiment, mark v1alpha1.ExperimentCheck) error {
 	checks := []v1alpha1.ExperimentCheck{mark}
 	for _, c := range object.Status.Checks {
@@ -101,7 +102,8 @@ func setCheck(ctx context.Context, to client.Client, object *v1alpha1.Experiment
 	}
 	here := &v1alpha1.Experiment{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 	err = to.Status().Patch(ctx, here, client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // deleted, or another experiment of its name
+	// it was deleted, or replaced by another experiment with the same name
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	return err

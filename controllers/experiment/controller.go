@@ -27,19 +27,19 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Reconciler runs experiments: it makes the databases and runs of their points, in order, and judges their claims.
+// Reconciler runs experiments: it creates the databases and runs of their points in order, and judges their claims.
 type Reconciler struct {
 	Client client.Client
-	// Live reads from the API server itself.
+	// Live reads from the API server, bypassing the cache.
 	Live client.Reader
-	// Abilities restrict the specs that the checks accept.
+	// Abilities restricts the specs that the checks accept.
 	Abilities check.Abilities
-	// Jobs runs work that takes longer than a reconciliation; Judgements limits the number of experiments that are judged
+	// Jobs runs work that takes longer than a reconciliation. Judgements limits the number of experiments that are judged
 	// concurrently.
 	Jobs       *background.Runner
 	Judgements *background.Budget
-	// Checks and SlowChecks limit the number of experiments that are expanded concurrently. Each experiment is expanded
-	// for at most quickCheck first; an unfinished expansion is repeated under SlowChecks.
+	// Checks and SlowChecks limit the number of experiments that are expanded concurrently. Each expansion is first tried
+	// under Checks for at most quickCheck. If that is too short, it is repeated under SlowChecks.
 	Checks, SlowChecks *background.Budget
 	Events             events.EventRecorder
 	Clock              clock.PassiveClock
@@ -50,7 +50,7 @@ type Reconciler struct {
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ofExperiment := kube.ByLabel(kube.LabelExperiment)
-	// What an experiment refers to may come after it, or change.
+	// Objects to which an experiment refers may be created or changed after the experiment.
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		list := &v1alpha1.ExperimentList{}
 		if obj.GetLabels()[kube.LabelExperiment] != "" || r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())) != nil {
@@ -75,25 +75,25 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// NewJudgements returns the budget of judging: two experiments at the same time, one of each namespace.
+// NewJudgements returns the budget for judging: two experiments at a time, at most one per namespace.
 func NewJudgements() *background.Budget { return background.NewSharedBudget(2, 1) }
 
-// NewChecks returns the budget of the first, short expansions: two at the same time, one of each namespace.
+// NewChecks returns the budget for the first, short expansions: two at a time, at most one per namespace.
 func NewChecks() *background.Budget { return background.NewSharedBudget(2, 1) }
 
-// NewSlowChecks returns the budget of the slow expansions: one at a time.
+// NewSlowChecks returns the budget for slow expansions: one at a time.
 func NewSlowChecks() *background.Budget { return background.NewBudget(1) }
 
-// jobPhase is of what part of an experiment's life jobs can be.
+// jobPhase identifies the generation of an experiment to which background jobs belong.
 func jobPhase(e *v1alpha1.Experiment) string { return fmt.Sprintf("%s/%d", e.UID, e.Generation) }
 
-// forget drops the memory of an experiment that has no work left.
+// forget drops cached data and jobs of an experiment that has no work left.
 func (r *Reconciler) forget(experiment types.NamespacedName) {
 	r.expansions.forget(experiment)
 	r.Jobs.Forget(experiment)
 }
 
-// Reconcile advances one experiment by a step.
+// Reconcile advances one experiment by one step.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := &v1alpha1.Experiment{}
 	if err := r.Live.Get(ctx, req.NamespacedName, object); err != nil {
@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.forget(req.NamespacedName)
 	}
 	if object.DeletionTimestamp != nil {
-		// Runs, databases and the report are owned by the experiment and go with it.
+		// The runs, databases and report are owned by the experiment and are deleted with it.
 		return reconcile.Result{}, nil
 	}
 	s := &scope{Reconciler: r, experiment: object, before: object.DeepCopy()}
@@ -125,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		Again:    s.again,
 		Recorded: func() { kube.EmitAll(ctx, s.events, r.Events, object) },
 	}.Conclude(ctx, r.Client)
-	if err == nil && kube.Finished(object) { // nothing wakes it up any more
+	if err == nil && kube.Finished(object) { // no event will wake it up any more
 		r.forget(req.NamespacedName)
 	}
 	return result, err
@@ -143,7 +143,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 	} {
 		err := step(ctx)
 		if errors.Is(err, errUnderway) {
-			s.again = kube.PollRun // it is woken up before that
+			s.again = kube.PollRun // the end of the job wakes it up earlier
 			return nil
 		}
 		if r := kube.AsRefusal(err); r != nil {

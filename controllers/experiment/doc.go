@@ -1,6 +1,7 @@
-// Package experiment runs Experiments. internal/run/experiment expands an experiment, as geobench verify does
-// (expand.go). A schedule decides which databases and runs to create and to remove, from the existing objects alone
-// (schedule.go, points.go). Once all runs have finished, the claims are judged over their results (judge.go).
+// Package experiment runs Experiments. internal/run/experiment expands an experiment, as for geobench verify
+// (expand.go). A schedule decides which databases and runs to create and to delete; its decisions depend only on the
+// existing objects (schedule.go, points.go). Once all runs have finished, the claims are judged over their results
+// (judge.go).
 package experiment
 
 // +kubebuilder:rbac:groups=geobench.dev,resources=experiments,verbs=get;list;watch

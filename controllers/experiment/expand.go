@@ -23,28 +23,29 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// expansions caches expanded experiments: thousands of points take seconds to validate. An entry can always be
-// recomputed. The least recently used entries are evicted, since tenants decide how large experiments are.
+// expansions caches expanded experiments, because the validation of thousands of points takes seconds. An entry can
+// always be recomputed. The least recently used entries are evicted, since tenants decide how large experiments are.
 type expansions struct {
 	mu   sync.Mutex
 	kept map[types.NamespacedName]*expansion
 	uses int64
 }
 
-// keptRuns is the total number of runs of the cached experiments, not counting the most recent one: some 40 MB.
+// keptRuns is the maximum total number of runs of the cached experiments, without the most recent one; they take about
+// 40 MB.
 const keptRuns = experiment.MaxPoints
 
-// expansion is an expanded experiment, or why there is none.
+// expansion is an expanded experiment, or the error of the expansion.
 type expansion struct {
-	// of identifies the expanded objects: the identities and generations of the experiment and of all objects that it
-	// refers to.
+	// of identifies the inputs of the expansion: the UIDs and generations of the experiment and of all objects to which
+	// it refers.
 	of         string
 	experiment *experiment.Experiment
 	err        error
-	// late: it was not done in the time that it had.
+	// late is set if the expansion did not finish within its time limit.
 	late bool
 	runs int
-	used int64 // counts uses of all
+	used int64 // sequence number of the last use
 }
 
 func (x *expansions) get(name types.NamespacedName, of string) (*expansion, bool) {
@@ -59,7 +60,7 @@ func (x *expansions) get(name types.NamespacedName, of string) (*expansion, bool
 	return e, true
 }
 
-// put keeps an expansion, and drops others where there are too many.
+// put stores an expansion, and evicts others if the cache is too large.
 func (x *expansions) put(name types.NamespacedName, e *expansion) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -87,13 +88,13 @@ func (x *expansions) forget(name types.NamespacedName) {
 	delete(x.kept, name)
 }
 
-// Time limits of an expansion. Most take a few hundredths of a second. An expansion that exceeds quickCheck is repeated
-// in the slow queue, one at a time, so that quick expansions need not wait for it.
+// Time limits of an expansion. Most expansions take a few hundredths of a second. An expansion that exceeds quickCheck
+// is repeated in a separate queue, one at a time, so that quick expansions need not wait for it.
 const (
 	quickCheck = 5 * time.Second
 	slowCheck  = 2 * time.Minute
-	// quickRuns is the number of runs that may be expanded within quickCheck: with more, the first attempt would be
-	// futile.
+	// quickRuns is the maximum number of runs that can be expanded within quickCheck. A larger experiment starts in the
+	// slow queue.
 	quickRuns = 2000
 )
 
@@ -103,7 +104,8 @@ var errLate = errors.New("the expansion takes too long")
 // errUnderway ends a reconciliation that waits for a job.
 var errUnderway = errors.New("a job is under way")
 
-// expand turns the spec into points. It is refused, with all that is wrong, as geobench validate would.
+// expand expands the spec into points. It refuses an invalid spec with a list of all problems, as geobench validate
+// does.
 func (s *scope) expand(ctx context.Context) error {
 	bundle, of, err := s.bundle(ctx)
 	if err != nil {
@@ -153,6 +155,7 @@ func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error
 			s.expansions.put(name, x)
 			return x, nil
 		}
+		// If the inputs have changed since, the job starts again. Otherwise it was too slow for the quick queue.
 		slowly, state = slowly || x.of == of, background.None
 	}
 	if state == background.None {
@@ -181,7 +184,7 @@ func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error
 	return nil, cmp.Or(err, errUnderway)
 }
 
-// bundle returns the objects that the experiment may refer to, and a text that changes when any of them does.
+// bundle returns the objects to which the experiment may refer, and a text that changes whenever one of them changes.
 func (s *scope) bundle(ctx context.Context) (*manifest.Bundle, string, error) {
 	b := &manifest.Bundle{
 		Place:     "namespace " + s.experiment.Namespace,

@@ -26,15 +26,15 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// reportDigits is the number of digits of a report's figures: enough for the accuracy of a measurement, and few enough
-// that the largest possible experiment fits into a ConfigMap.
+// reportDigits is the number of significant digits of a report's figures. It suffices for the accuracy of a
+// measurement, and the report of the largest possible experiment still fits into a ConfigMap.
 const reportDigits = 5
 
 // resultsAtOnce is the number of results that are read concurrently.
 const resultsAtOnce = 32
 
 // judge evaluates the claims over the results of all points, stores the report and finishes the experiment. The report
-// is stored before the status, so that an operator that is killed between the two writes stores the same report again.
+// is stored before the status, so a new operator that starts between the two writes stores the same report again.
 func (s *scope) judge(ctx context.Context) error {
 	if !s.schedule.done() {
 		return nil
@@ -55,15 +55,15 @@ func (s *scope) judge(ctx context.Context) error {
 		return err
 	}
 	s.conclude(report)
-	s.experiment.Status.Checks = nil // nothing more is done with it
+	s.experiment.Status.Checks = nil // no work is left that could crash an operator
 	return nil
 }
 
-// judgeLimit bounds the judging: reading thousands of results takes a minute.
+// judgeLimit bounds the time for judging. Reading thousands of results takes about a minute.
 const judgeLimit = 10 * time.Minute
 
-// report judges the claims over all results. It is a job: the scope is not touched any more by then, and it
-// changes nothing of it.
+// report judges the claims over all results. It runs as a background job: reconciliations no longer change the scope,
+// and report only reads it.
 func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, judgeLimit,
 		kube.Refuse("TooLarge", "reading the results and judging the claims took longer than %v: sweep fewer values, or claim less", judgeLimit))
@@ -77,7 +77,7 @@ func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	return report, context.Cause(ctx)
 }
 
-// results reads the results of all runs. A run without a result has an entry, too.
+// results reads the results of all runs. A run without a result has an entry with an error.
 func (s *scope) results(ctx context.Context) (*experiment.Results, error) {
 	points := s.schedule.all()
 	documents := make([]*result.Document, len(points))
@@ -111,8 +111,9 @@ func (s *scope) results(ctx context.Context) (*experiment.Results, error) {
 	return out, nil
 }
 
-// document reads the parts of a run's result that claims need: timelines and histograms of thousands of runs would fill
-// the memory. It returns nil if the ConfigMap is deleted or does not hold the run's original result.
+// document reads the parts of a run's result that claims need, because the timelines and histograms of thousands of
+// runs would not fit into memory. It returns nil if the ConfigMap is deleted or does not contain the run's original
+// result.
 func (s *scope) document(ctx context.Context, run *v1alpha1.BenchmarkRun) (*result.Document, error) {
 	cm := &corev1.ConfigMap{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: run.Status.ReportRef.Name}, cm)
@@ -135,7 +136,7 @@ func (s *scope) document(ctx context.Context, run *v1alpha1.BenchmarkRun) (*resu
 	return d, nil
 }
 
-// storeReport stores the report in the experiment's ConfigMap, replacing an earlier report.
+// storeReport stores the report in the experiment's ConfigMap, and replaces an earlier report.
 func (s *scope) storeReport(ctx context.Context, report *experiment.Report) error {
 	cm, err := reportConfigMap(report)
 	if err != nil {
@@ -161,7 +162,8 @@ func (s *scope) storeReport(ctx context.Context, report *experiment.Report) erro
 	return s.Client.Patch(ctx, old, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }
 
-// reportConfigMap holds a report, without the figures by type where it would be too long.
+// reportConfigMap returns a ConfigMap with the report. It omits the figures by transaction type, and the text version,
+// if they would not fit.
 func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{Data: map[string]string{}}
 	document, err := json.Marshal(report)
@@ -201,7 +203,7 @@ func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
 	return cm, nil
 }
 
-// conclude writes the outcome of the report into the status and finishes the experiment.
+// conclude copies the outcome of the report to the status and finishes the experiment.
 func (s *scope) conclude(report *experiment.Report) {
 	st := &s.experiment.Status
 	now := metav1.NewTime(s.Clock.Now())
@@ -238,6 +240,7 @@ func (s *scope) conclude(report *experiment.Report) {
 	s.condition(v1alpha1.ConditionProgressing, false, "Completed", message)
 	end := kube.Normal(reason, "Judge", message)
 	switch {
+	// The first reason that applies is the most serious: missing or wrong results make the claims unreliable.
 	case st.Failed > 0:
 		message = fmt.Sprintf("%d of %d points failed: %s", st.Failed, st.Points, report.Wrong[0])
 		s.condition(v1alpha1.ConditionFailed, true, "PointsFailed", message)

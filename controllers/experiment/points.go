@@ -22,9 +22,9 @@ const (
 	hashLength      = 8
 )
 
-// pointDatabaseName names a database that an experiment makes: after its template, and a hash of its complete
-// configuration. Eight digits are few if there are thousands of databases. So there are alternative names, numbered
-// from 0, for the case that the previous name belongs to another database.
+// pointDatabaseName returns the name of a database that an experiment creates: the name of its template and a hash of
+// its complete configuration. Eight digits of a hash can collide among thousands of databases. If the name with the
+// previous number belongs to another database, the caller tries the next number, starting from 0.
 func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run, number int) string {
 	name := run.Database.Name
 	if room := maxDatabaseName - hashLength - 1; len(name) > room {
@@ -37,8 +37,8 @@ func pointDatabaseName(e *v1alpha1.Experiment, run *experiment.Run, number int) 
 	return name + "-" + deploy.ShortHash(parts...)
 }
 
-// restore reverts edits to the databases of the experiment. Runs that have started continue with the database that they
-// started with, and do not count if it was different.
+// restore reverts edits to the databases of the experiment. Runs that have already started continue with the edited
+// database, and are not counted.
 func (s *scope) restore(ctx context.Context) error {
 	for _, d := range s.schedule.databases {
 		want := &d.points[0].Database.Spec
@@ -50,7 +50,7 @@ func (s *scope) restore(ctx context.Context) error {
 		d.object.Spec = *want.DeepCopy()
 		err := s.Client.Patch(ctx, d.object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 		if apierrors.IsNotFound(err) {
-			d.object = nil // deleted meanwhile: it is created again
+			d.object = nil // deleted in the meantime: it is created again
 			continue
 		}
 		if err != nil {
@@ -79,7 +79,8 @@ func (s *scope) sweepUp(ctx context.Context) error {
 		}
 	}
 	for _, db := range s.schedule.unneeded() {
-		// The database is gone once its pods are: they must not disturb the next measurement.
+		// With foreground deletion, the database exists until its pods are gone. They must not disturb the next
+		// measurement.
 		if err := s.remove(ctx, db, metav1.DeletePropagationForeground); err != nil {
 			return err
 		}
@@ -100,7 +101,7 @@ func (s *scope) remove(ctx context.Context, obj client.Object, how metav1.Deleti
 	return client.IgnoreNotFound(err)
 }
 
-// advance starts the points that are next in turn.
+// advance starts the points whose turn it is.
 func (s *scope) advance(ctx context.Context) error {
 	for _, p := range s.schedule.due() {
 		if err := s.begin(ctx, p); err != nil {
@@ -110,7 +111,8 @@ func (s *scope) advance(ctx context.Context) error {
 	return nil
 }
 
-// begin makes a point's database, unless it is there, and then its run; or runs it again.
+// begin creates a point's database if it does not exist, and then its run. If the run already exists, begin starts its
+// next attempt.
 func (s *scope) begin(ctx context.Context, p *point) error {
 	if d := p.database; d.made && d.object == nil {
 		db := &v1alpha1.GeoDatabase{ObjectMeta: s.objectMeta(d.name, kube.RolePoint), Spec: *p.Run.Database.Spec.DeepCopy()}
@@ -132,8 +134,8 @@ func (s *scope) begin(ctx context.Context, p *point) error {
 	return s.tryAgain(ctx, p)
 }
 
-// create makes a database or a run of a point. Where the cluster would make something else of it, that is refused
-// before anything is made.
+// create creates a database or a run of a point. It first makes a dry run, and refuses if the cluster would change the
+// spec.
 func (s *scope) create(ctx context.Context, obj client.Object) error {
 	tried := obj.DeepCopyObject().(client.Object)
 	err := s.Client.Create(ctx, tried, client.DryRunAll)
@@ -146,7 +148,7 @@ func (s *scope) create(ctx context.Context, obj client.Object) error {
 	return kube.EnsureCreated(ctx, s.Client, s.Live, s.experiment, obj)
 }
 
-// keeps refuses an object that was written with another spec than it has now.
+// keeps returns a refusal if the spec of obj differs from the spec that was written.
 func keeps(obj client.Object, wrote any) error {
 	if equality.Semantic.DeepEqual(specOf(obj), wrote) {
 		return nil
@@ -162,15 +164,15 @@ func specOf(obj client.Object) any {
 	return &obj.(*v1alpha1.BenchmarkRun).Spec
 }
 
-// tryAgain gives the run the runID of its next attempt. The lock on the resource version makes sure that it is the end
-// of the present attempt that was seen.
+// tryAgain sets the runID of the run's next attempt. The lock on the resource version ensures that the run is still in
+// the state that was observed.
 func (s *scope) tryAgain(ctx context.Context, p *point) error {
 	base := p.object
 	p.object = base.DeepCopy()
 	p.object.Spec.RunID = attemptPrefix + strconv.Itoa(attemptOf(base)+1)
 	err := s.Client.Patch(ctx, p.object, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsNotFound(err) {
-		p.object, err = nil, nil // deleted meanwhile: it is created again
+		p.object, err = nil, nil // deleted in the meantime: it is created again
 	}
 	return err
 }

@@ -11,47 +11,47 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// maxAttempts bounds how often a run is tried that is Invalid for a reason outside of the database.
+// maxAttempts is the maximum number of attempts at a run that is Invalid for a reason outside the database.
 const maxAttempts = 3
 
-// outsideReasons are caused by the environment: a component died or was too busy, so that another attempt may pass. A
-// reason that follows from the manifest, such as NoTransactions, would only recur.
+// outsideReasons lists reasons that are caused by the environment, for example a component that exited or was too busy,
+// so another attempt may pass. A reason that follows from the manifest, such as NoTransactions, would only recur.
 var outsideReasons = []string{
 	"NodeLost", "PodChanged", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", result.ReasonStartMissed,
 	"ReportUnreadable", result.ReasonHistoryLost, result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
 	result.ReasonNetworkEdited, result.ReasonNodeStarved, result.ReasonTooManyGaps, reasonOther,
 }
 
-// reasonOther is the reason of an Invalid point with a run that has measured something else.
+// reasonOther is the reason of an Invalid point whose run measured something else.
 const reasonOther = "OtherManifests"
 
 // pointState is the progress of a point.
 type pointState int
 
 const (
-	// pointWaiting has no run yet.
+	// pointWaiting means that the point has no run yet.
 	pointWaiting pointState = iota
-	// pointUnderway has a run that has not finished or not released everything, or a forged run that has to be removed
+	// pointUnderway means that the run has not finished or not released everything, or that a forged run must be removed
 	// first.
 	pointUnderway
-	// pointAgain has a run that ended, and is to be tried again.
+	// pointAgain means that the run has finished and must be repeated.
 	pointAgain
-	// pointDone has a run that is finished and needs no further attempt.
+	// pointDone means that the run has finished and needs no further attempt.
 	pointDone
 )
 
-// point is a run of the expanded experiment and the object that plays it.
+// point is a run of the expanded experiment with the object that executes it.
 type point struct {
 	*experiment.Run
 	database *pointDatabase
-	// object is nil until the run is made.
+	// object is nil until the run is created.
 	object *v1alpha1.BenchmarkRun
-	// forged is a run that has the name of the point's and plays something else: the operator has not made it.
+	// forged is a run with the name of the point's run but another spec, which the operator has not created.
 	forged *v1alpha1.BenchmarkRun
 }
 
-// clientsBusy reports whether the run was Invalid because its clients could not send the load of the manifest, which
-// would only recur.
+// clientsBusy reports whether the run is Invalid because its clients could not send the load of the manifest. Another
+// attempt would have the same outcome.
 func (p *point) clientsBusy() bool {
 	s := p.object.Status.Summary
 	return s != nil && s.ClientsBusy
@@ -72,44 +72,43 @@ func (p *point) state() pointState {
 	return pointDone
 }
 
-// failed reports whether a finished run has no result of its point, or has wrong answers.
+// failed reports whether a finished run has no result for its point, or failed a check.
 func (p *point) failed() bool {
 	st := &p.object.Status
 	return st.Stage == v1alpha1.StageFailed || p.isOther() ||
 		slices.ContainsFunc(st.Checks, func(c v1alpha1.CheckStatus) bool { return !c.Passed })
 }
 
-// plays reports whether the object has the spec of the point, whatever the name of its database: another user may have
-// made it.
+// plays reports whether the object has the spec of the point, ignoring the name of the database. Another user may have
+// created it.
 func (p *point) plays() bool {
 	if p.object.Status.MeasuredDigest == p.MeasuredDigest {
-		return true // its spec cannot have changed since
+		return true // the spec is immutable since then
 	}
 	is, want := p.object.Spec.Fixed(), p.Run.Run.Spec.Fixed()
 	is.DatabaseRef = want.DatabaseRef
 	return equality.Semantic.DeepEqual(is, want)
 }
 
-// isOther reports whether the run started with manifests other than its point's, and so measures something else: its
-// database was edited, or is another database. Runs that an earlier version of the operator accepted do not record
-// this.
+// isOther reports whether the run started with manifests other than its point's, and so measured something else: its
+// database was edited or replaced. Runs that an earlier version of the operator accepted do not record this.
 func (p *point) isOther() bool {
 	measured := p.object.Status.MeasuredDigest
 	return measured != "" && measured != p.MeasuredDigest
 }
 
-// pointDatabase is a database and the points that are measured on it, in order.
+// pointDatabase is a database with the points that are measured on it, in order.
 type pointDatabase struct {
-	// name of the GeoDatabase in the cluster, and the hash of all that it is: experiment.Run.DatabaseHash.
+	// name of the GeoDatabase in the cluster, and the hash of its complete configuration: experiment.Run.DatabaseHash.
 	name, hash string
-	// made is true for a database that the experiment makes, and removes after its last point.
+	// made is set for a database that the experiment creates, and deletes after its last point.
 	made   bool
 	points []*point
-	// object of a made database; nil while there is none.
+	// object is the GeoDatabase if made is set; nil while it does not exist.
 	object *v1alpha1.GeoDatabase
 }
 
-// next is the first point that is not done; nil when all are.
+// next returns the first point that is not done, or nil if all are.
 func (d *pointDatabase) next() *point {
 	i := slices.IndexFunc(d.points, func(p *point) bool { return p.state() != pointDone })
 	if i < 0 {
@@ -122,21 +121,21 @@ func (d *pointDatabase) underway() bool {
 	return slices.ContainsFunc(d.points, func(p *point) bool { return p.state() == pointUnderway })
 }
 
-// schedule decides which objects to create and which to remove. It knows the existing objects and changes nothing. Its
-// decisions depend on them alone, so an operator without other knowledge continues like its predecessor.
+// schedule decides which objects to create and to delete. It changes nothing itself. Its decisions depend only on the
+// existing objects, so a new operator continues like its predecessor.
 type schedule struct {
 	// databases in the order in which they are needed.
 	databases []*pointDatabase
-	// concurrency is the number of databases that may be in use or exist at the same time.
+	// concurrency is the maximum number of databases that may exist or be in use at the same time.
 	concurrency int
 	suspended   bool
 
 	points map[string]*point
-	// stray runs are of points that the spec has no more, and have not ended.
+	// strayRuns are unfinished runs of points that are no longer in the spec.
 	strayRuns []*v1alpha1.BenchmarkRun
-	// strayDatabases are of no point.
+	// strayDatabases are databases that belong to no point.
 	strayDatabases []*v1alpha1.GeoDatabase
-	// busy is the number of databases that are in use or exist.
+	// busy is the number of databases that exist or are in use.
 	busy int
 }
 
@@ -168,7 +167,7 @@ func newSchedule(e *v1alpha1.Experiment, expanded *experiment.Experiment) *sched
 	return s
 }
 
-// all points, in the order in which they are played.
+// all returns all points, in the order in which they run.
 func (s *schedule) all() []*point {
 	var out []*point
 	for _, d := range s.databases {
@@ -185,6 +184,7 @@ func (s *schedule) hasRun(run *v1alpha1.BenchmarkRun) {
 		}
 		return
 	}
+	// A run on another database has measured something else, even if its spec is the same otherwise.
 	if p.object = run; !p.plays() || run.Spec.DatabaseRef.Name != p.database.name {
 		p.object, p.forged = nil, run
 	}
@@ -199,7 +199,7 @@ func (s *schedule) hasDatabase(db *v1alpha1.GeoDatabase) {
 	s.databases[i].object = db
 }
 
-// settle counts the databases in use, once all existing objects are known.
+// settle counts the databases in use. It must be called once all existing objects are known.
 func (s *schedule) settle() {
 	s.busy = len(s.strayDatabases)
 	for _, d := range s.databases {
@@ -208,7 +208,7 @@ func (s *schedule) settle() {
 		}
 	}
 	for _, run := range s.strayRuns {
-		// One on a database that was counted already is not another.
+		// A stray run on a database that was already counted does not count again.
 		name := run.Spec.DatabaseRef.Name
 		if !slices.ContainsFunc(s.strayDatabases, func(db *v1alpha1.GeoDatabase) bool { return db.Name == name }) &&
 			!slices.ContainsFunc(s.databases, func(d *pointDatabase) bool { return d.name == name && (d.object != nil || d.underway()) }) {
@@ -217,7 +217,7 @@ func (s *schedule) settle() {
 	}
 }
 
-// unneeded lists databases that can go: no point of theirs is left, or none is to begin, and none is running.
+// unneeded returns the databases that can be deleted: none of their points is left or may start, and no run uses them.
 func (s *schedule) unneeded() []*v1alpha1.GeoDatabase {
 	inUse := func(name string) bool {
 		return slices.ContainsFunc(s.strayRuns, func(run *v1alpha1.BenchmarkRun) bool { return run.Spec.DatabaseRef.Name == name })
@@ -236,13 +236,13 @@ func (s *schedule) unneeded() []*v1alpha1.GeoDatabase {
 	return out
 }
 
-// due lists the points that start now: the next point of each idle database that exists, then points of further
-// databases within concurrency.
+// due returns the points to start now: the next point of each existing idle database, then the first points of further
+// databases within the concurrency.
 func (s *schedule) due() []*point {
 	if s.suspended {
 		return nil
 	}
-	// A stray run may be on a database that others wait for.
+	// A stray run may use a database that points need.
 	idle := func(d *pointDatabase) bool {
 		return !d.underway() && !slices.ContainsFunc(s.strayRuns, func(run *v1alpha1.BenchmarkRun) bool { return run.Spec.DatabaseRef.Name == d.name })
 	}
@@ -262,7 +262,7 @@ func (s *schedule) due() []*point {
 	return out
 }
 
-// done is true once every point is, and no database is left that was made for them.
+// done reports whether every point is done and no database of the experiment is left.
 func (s *schedule) done() bool {
 	return s.busy == 0 && !slices.ContainsFunc(s.databases, func(d *pointDatabase) bool { return d.next() != nil })
 }

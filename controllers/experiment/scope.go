@@ -17,17 +17,17 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// scope is one reconciliation of an Experiment. Steps change experiment in memory; its status is written at the end.
+// scope is one reconciliation of an Experiment. Steps change experiment in memory; the status is written at the end.
 type scope struct {
 	*Reconciler
 	experiment *v1alpha1.Experiment
-	// before is the experiment as the API server has it.
+	// before is the experiment in the API server.
 	before *v1alpha1.Experiment
-	// expanded is set by expand. observe advances its searches by the runs that have ended, and sets the schedule with
-	// all that there is.
+	// expanded is set by expand. observe then advances its searches with the outcomes of finished runs, and sets schedule
+	// from the existing objects.
 	expanded *experiment.Experiment
 	schedule *schedule
-	// again is the time until the next reconciliation; watches wake the experiment up earlier.
+	// again is the time until the next reconciliation. Watches wake up the experiment earlier.
 	again  time.Duration
 	events []kube.Event
 }
@@ -41,8 +41,8 @@ func (s *scope) condition(kind string, value bool, reason, message string) {
 	meta.SetStatusCondition(&s.experiment.Status.Conditions, c)
 }
 
-// refused records that the spec cannot be carried out. The experiment is reconciled again when it, or an object that it
-// refers to, changes.
+// refused records that the spec cannot be carried out. The experiment is reconciled again when it, or an object to
+// which it refers, changes.
 func (s *scope) refused(r *kube.Refusal) {
 	was := meta.FindStatusCondition(s.experiment.Status.Conditions, v1alpha1.ConditionAccepted)
 	if was == nil || was.Status != metav1.ConditionFalse || was.Reason != r.Reason || was.Message != kube.Truncate(r.Message, 4096) {
@@ -59,8 +59,8 @@ func (s *scope) refused(r *kube.Refusal) {
 	}
 }
 
-// observe finds the runs and databases that were made for the experiment. It leaves foreign objects with such a name
-// unchanged: the creation of the run or database is then refused.
+// observe finds the runs and databases of the experiment. It ignores foreign objects with such names; the creation of
+// the run or database is then refused.
 func (s *scope) observe(ctx context.Context) error {
 	runs, databases := &v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}
 	mine := []client.ListOption{client.InNamespace(s.experiment.Namespace), client.MatchingLabels{kube.LabelExperiment: s.experiment.Name}}
@@ -94,7 +94,8 @@ func (s *scope) observe(ctx context.Context) error {
 	return nil
 }
 
-// endedBy returns the outcome of a run for a search, from its status, once the run is permanently finished.
+// endedBy returns the outcome of a run for a search, from the status of its object. The second result is false until
+// the run needs no further attempt.
 func endedBy(run *experiment.Run, object *v1alpha1.BenchmarkRun) (experiment.Ended, bool, error) {
 	p := &point{Run: run, object: object}
 	if object == nil || !p.plays() || p.state() != pointDone {
@@ -111,13 +112,13 @@ func endedBy(run *experiment.Run, object *v1alpha1.BenchmarkRun) (experiment.End
 	return e, true, nil
 }
 
-// couldNotRun returns the reason why a finished run has no result of its point.
+// couldNotRun returns an error with the reason why a finished run has no result for its point.
 func (p *point) couldNotRun() error {
 	verdict, reason, message := p.ended()
 	return fmt.Errorf("%s could not run: %s: %s: %s", p.Label, verdict, reason, message)
 }
 
-// ended returns the outcome of a point. It differs from the outcome of its run if the run has measured something else.
+// ended returns the outcome of a point. It differs from the outcome of its run if the run measured something else.
 func (p *point) ended() (verdict v1alpha1.Verdict, reason, message string) {
 	if p.isOther() {
 		return v1alpha1.VerdictInvalid, reasonOther, fmt.Sprintf("GeoDatabase %s or its network was not as in the experiment when BenchmarkRun %s began",
@@ -127,7 +128,7 @@ func (p *point) ended() (verdict v1alpha1.Verdict, reason, message string) {
 	return st.Verdict, st.Reason, st.Message
 }
 
-// maxResults is the number of points that a status shows, and the number of searches.
+// maxResults is the maximum number of points in a status, and of searches.
 const maxResults = 100
 
 // describe reports the progress of the experiment in the status.
@@ -194,7 +195,7 @@ func (s *scope) describe(context.Context) error {
 	s.condition(v1alpha1.ConditionCompleted, false, reason, message)
 	s.condition(v1alpha1.ConditionFailed, false, reason, message)
 	st.CompletionTime, st.Claims, st.ClaimsHold, st.ReportRef = nil, nil, "", nil
-	if reason != health.Suspended { // it is woken up when its spec or its runs change
+	if reason != health.Suspended { // changes of its spec or its runs wake it up
 		s.again = kube.PollSlow
 	}
 	return nil
@@ -240,10 +241,10 @@ func eventRetry(p *point) kube.Event {
 		p.Label, p.object.Name, reason, message, attemptOf(p.object)+1, maxAttempts))
 }
 
-// spec.runID distinguishes the attempts of a run: none, attempt-2, attempt-3.
+// attemptPrefix and a number form the spec.runID of an attempt: "", attempt-2, attempt-3.
 const attemptPrefix = "attempt-"
 
-// attemptOf counts from 1.
+// attemptOf returns the number of a run's attempt, from 1.
 func attemptOf(run *v1alpha1.BenchmarkRun) int {
 	if run == nil {
 		return 1

@@ -10,23 +10,23 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// ShutdownGates are in the template of a region's pods: they keep the replacement of a pod that was shut down from
-// being scheduled.
+// ShutdownGates are the scheduling gates in a region's pod template that prevent the replacement of a shut-down pod
+// from being scheduled.
 var ShutdownGates = []corev1.PodSchedulingGate{{Name: "geobench.dev/shutdown"}}
 
-// Closes reports whether a fault keeps pods of a region down.
+// Closes reports whether the fault keeps pods of the region down.
 func Closes(l *fault.Life, t *geo.Topology, region string) bool {
 	return l.Fault.Kind == fault.NodeShutdown && l.Injector == string(v1alpha1.InjectorKubernetes) &&
 		slices.ContainsFunc(l.Targets.From, func(n geo.NodeID) bool { return t.Regions[t.RegionOf(n)] == region })
 }
 
-// StaysDown reports whether a new pod of a region must stay down. A node that was shut down has lost its data, so its
+// StaysDown reports whether a new pod of the region must stay down. A shut-down node has lost its data, so its
 // replacement stays down until the run is over.
 func StaysDown(tl *fault.Timeline, region string) bool {
 	return tl != nil && slices.ContainsFunc(tl.Lives, func(l *fault.Life) bool { return Closes(l, tl.Plan.Topology, region) })
 }
 
-// Down returns the nodes that faults keep from running, or have just released: they cannot receive messages.
+// Down returns the nodes that faults have stopped and that have not recovered yet. They cannot receive messages.
 func Down(tl *fault.Timeline) (out []geo.NodeID) {
 	if tl == nil {
 		return nil

@@ -11,18 +11,18 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// Merged reports whether a fault is merged into the network that the backend of a database emulates.
+// Merged reports whether the fault is merged into the network that the backend of a database emulates.
 func Merged(l *fault.Life, emulated v1alpha1.Emulation) bool {
 	return slices.Contains(fault.NetworkKinds, l.Fault.Kind) && l.Injector == string(emulated) && l.Injector != string(v1alpha1.InjectorBuiltIn)
 }
 
-// ByItself reports whether the injectors of a fault keep its time without the operator: nodes and sidecars receive it
-// in advance.
+// ByItself reports whether the injectors of the fault keep its time without the operator: nodes and sidecars receive
+// the fault in advance.
 func ByItself(l *fault.Life) bool {
 	return l.Injector == string(v1alpha1.InjectorBuiltIn) || l.Injector == string(v1alpha1.InjectorSidecar)
 }
 
-// Disturb merges faults into the network of a database: as phases for sidecars, as the current state for other
+// Disturb merges faults into the network of a database: as phases for sidecars, and as the current state for other
 // backends. timeline may be nil.
 func Disturb(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDatabase, emulated v1alpha1.Emulation) {
 	if timeline == nil {
@@ -40,11 +40,12 @@ func Disturb(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDat
 	}
 }
 
-// NetworkPlan returns the network over the time of the run with the faults that sidecars inject.
+// NetworkPlan returns the planned states of the network over the time of the run, with the faults that sidecars inject.
 func NetworkPlan(n *emulation.Network, timeline *fault.Timeline, db *v1alpha1.GeoDatabase) []fault.Planned[*emulation.Phase] {
 	declared := &emulation.Phase{Links: n.Links}
 	is := func(l *fault.Life) bool { return Merged(l, v1alpha1.EmulationSidecar) }
 	return fault.PacketsPlanOf(timeline, declared, func(a, b *emulation.Phase) bool { return reflect.DeepEqual(a, b) }, is, func(c *fault.Conditions) *emulation.Phase {
+		// Change modifies the links in place, so each state needs its own copy of the declared links.
 		with := &emulation.Network{Links: clonedLinks(n.Links)}
 		Change(with, c, timeline.Plan.Topology, db)
 		return &emulation.Phase{Links: with.Links, Cuts: with.Cuts}
@@ -70,7 +71,7 @@ func Change(n *emulation.Network, c *fault.Conditions, t *geo.Topology, db *v1al
 	}
 }
 
-// PodNames names the pods of nodes.
+// PodNames returns the names of the nodes' pods.
 func PodNames(db *v1alpha1.GeoDatabase, t *geo.Topology, nodes []geo.NodeID) []string {
 	var out []string
 	for _, n := range nodes {

@@ -15,7 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// Timeline returns the timeline of a run's faults from its status; nil if it has none or does not measure yet.
+// Timeline returns the timeline of a run's faults, with the progress in its status. It returns nil if the run has no
+// faults or no start time yet.
 func Timeline(run *v1alpha1.BenchmarkRun, t *geo.Topology) *fault.Timeline {
 	if len(run.Spec.Faults) == 0 || run.Status.MeasureStartTime == nil {
 		return nil
@@ -59,7 +60,7 @@ func Timeline(run *v1alpha1.BenchmarkRun, t *geo.Topology) *fault.Timeline {
 	return tl
 }
 
-// setUpAhead returns the time before a fault's start at which it is set up.
+// setUpAhead returns how long before its start a fault is set up.
 func setUpAhead(l *fault.Life) time.Duration {
 	switch {
 	case l.Fault.Kills():
@@ -70,8 +71,8 @@ func setUpAhead(l *fault.Life) time.Duration {
 	return fault.Forever / 2
 }
 
-// injectedEarly returns the time before a fault's start at which the operator turns to it. Link faults define the
-// network from then on.
+// injectedEarly returns how long before a fault's start the operator starts to inject it and then waits. It is 0 for
+// faults whose injectors keep the time, and for link faults, which apply to the network from then on.
 func injectedEarly(l *fault.Life) time.Duration {
 	if ByItself(l) || slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
 		return 0
@@ -79,7 +80,7 @@ func injectedEarly(l *fault.Life) time.Duration {
 	return injectEarly
 }
 
-// LifeOf returns the progress of a fault, as far as its status has it.
+// LifeOf returns the progress of a fault, as far as it is in the run's status.
 func LifeOf(run *v1alpha1.BenchmarkRun, name string) fault.Life {
 	f := Find(run, name)
 	if f == nil {
@@ -88,7 +89,7 @@ func LifeOf(run *v1alpha1.BenchmarkRun, name string) fault.Life {
 	return fault.Life{State: fault.State(f.State), Lasting: f.Lasting && f.InjectingTime != nil}
 }
 
-// Find returns the entry of a fault in the status of a run; nil if there is none.
+// Find returns the entry of a fault in the run's status, or nil if there is none.
 func Find(run *v1alpha1.BenchmarkRun, name string) *v1alpha1.FaultStatus {
 	for i := range run.Status.Faults {
 		if f := &run.Status.Faults[i]; f.Name == name {
@@ -98,8 +99,8 @@ func Find(run *v1alpha1.BenchmarkRun, name string) *v1alpha1.FaultStatus {
 	return nil
 }
 
-// PlayedOn returns the timeline of the faults that a run plays on an incarnation of a database; nil when none are. A
-// run that is over or goes wants no fault any more.
+// PlayedOn returns the timeline of the faults that the active run plays on an incarnation of a database, or nil. A run
+// that is over or being deleted plays no faults.
 func PlayedOn(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase, incarnation string, t *geo.Topology) (*fault.Timeline, error) {
 	if db.Status.ActiveRun == "" {
 		return nil, nil
@@ -114,7 +115,7 @@ func PlayedOn(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabas
 	return Timeline(run, t), nil
 }
 
-// Keep writes a timeline into the status of its run.
+// Keep writes a timeline to the status of its run.
 func Keep(run *v1alpha1.BenchmarkRun, tl *fault.Timeline) {
 	t := tl.Plan.Topology
 	names := func(nodes []geo.NodeID) (out []string) {

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// EnsureAccount makes a ServiceAccount under owner unless it exists. The account has no rights and issues no token; it
-// is the identity of a pod in a service mesh. It has the image pull secrets that the namespace's default account has
-// when it is made.
+// EnsureAccount creates a ServiceAccount under owner if it does not exist. The account has no rights and issues no
+// token; it is only the identity of a pod in a service mesh. It copies the image pull secrets of the namespace's
+// default account at its creation.
 func EnsureAccount(ctx context.Context, c client.Client, live client.Reader, owner client.Object, meta metav1.ObjectMeta) error {
 	account := &corev1.ServiceAccount{}
 	err := live.Get(ctx, types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}, account)

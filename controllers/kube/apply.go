@@ -17,24 +17,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// NameTakenError says that an object that the operator needs exists and is somebody else's.
+// NameTakenError means that an object which the operator needs exists but belongs to another owner.
 type NameTakenError struct{ kind, name string }
 
 func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("%s %s exists and does not belong to this object: delete it, or choose another name", e.kind, e.name)
 }
 
-// NameTaken is the error for an object that has the name of obj and another owner.
+// NameTaken returns the error for an object that has the name of obj but another owner.
 func NameTaken(obj client.Object) error { return &NameTakenError{KindOf(obj), obj.GetName()} }
 
-// MadeFor reports whether the operator made an object for owner. Any user that may write objects can name any owner.
-// The operator may neither change nor delete an object without its label.
+// MadeFor reports whether the operator created obj for owner. The owner reference alone is no proof: any user that may
+// write objects can name any owner. The operator may neither change nor delete an object without its label.
 func MadeFor(obj, owner client.Object) bool {
 	return metav1.IsControlledBy(obj, owner) && obj.GetLabels()[LabelManagedBy] == ManagedBy
 }
 
-// EnsureCreated makes an object under owner. It leaves an existing object unchanged if it was made for the owner. live
-// reads from the API server.
+// EnsureCreated creates obj under owner. It leaves an existing object unchanged if the operator created it for owner,
+// and returns a *NameTakenError otherwise. live reads from the API server.
 func EnsureCreated(ctx context.Context, c client.Client, live client.Reader, owner, obj client.Object) error {
 	if err := controllerutil.SetControllerReference(owner, obj, c.Scheme()); err != nil {
 		return err
@@ -43,6 +43,7 @@ func EnsureCreated(ctx context.Context, c client.Client, live client.Reader, own
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
+	// The object may not be in the cache yet, so it is read from the API server.
 	existing := obj.DeepCopyObject().(client.Object)
 	if err := live.Get(ctx, client.ObjectKeyFromObject(obj), existing); err != nil {
 		return err
@@ -53,8 +54,8 @@ func EnsureCreated(ctx context.Context, c client.Client, live client.Reader, own
 	return nil
 }
 
-// Ensure makes an object under owner, or patches it to the desired state. The API server sets fields that desired
-// omits.
+// Ensure creates an object under owner, or patches it to the desired state. Fields that desired omits keep the values
+// that the API server has set.
 func Ensure(ctx context.Context, c client.Client, live client.Reader, owner, desired client.Object) error {
 	existing := desired.DeepCopyObject().(client.Object)
 	err := c.Get(ctx, client.ObjectKeyFromObject(desired), existing)
@@ -74,7 +75,7 @@ func Ensure(ctx context.Context, c client.Client, live client.Reader, owner, des
 	return c.Patch(ctx, existing, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// overwrite applies desired to existing and reports whether anything changed.
+// overwrite copies desired to existing and reports whether anything changed.
 func overwrite(existing, desired client.Object) bool {
 	changed := !equality.Semantic.DeepDerivative(desired.GetLabels(), existing.GetLabels())
 	if changed {
@@ -83,6 +84,7 @@ func overwrite(existing, desired client.Object) bool {
 	switch d := desired.(type) {
 	case *corev1.Service:
 		e := existing.(*corev1.Service)
+		// A derivative comparison ignores fields that desired leaves empty, which the API server fills with defaults.
 		if !equality.Semantic.DeepDerivative(d.Spec, e.Spec) {
 			e.Spec.Ports, e.Spec.Selector = d.Spec.Ports, d.Spec.Selector
 			e.Spec.PublishNotReadyAddresses = d.Spec.PublishNotReadyAddresses
@@ -116,8 +118,8 @@ func overwrite(existing, desired client.Object) bool {
 	return changed
 }
 
-// podFieldsRemoved finds differences that a derivative comparison misses: fields of a pod that a user may set and has
-// removed.
+// podFieldsRemoved reports whether the user has removed a field of the pod template, which a derivative comparison does
+// not detect.
 func podFieldsRemoved(d, e *corev1.PodSpec) bool {
 	return len(d.InitContainers) != len(e.InitContainers) || len(d.Containers) != len(e.Containers) || len(d.Volumes) != len(e.Volumes) ||
 		len(d.SchedulingGates) != len(e.SchedulingGates) ||
@@ -126,14 +128,14 @@ func podFieldsRemoved(d, e *corev1.PodSpec) bool {
 		!equality.Semantic.DeepEqual(d.Containers[0].Resources, e.Containers[0].Resources)
 }
 
-// KindOf returns the kind of a typed object, which has an empty TypeMeta.
+// KindOf returns the kind of a typed object from its Go type, because its TypeMeta is empty.
 func KindOf(obj client.Object) string {
 	_, kind, _ := strings.Cut(fmt.Sprintf("%T", obj), ".")
 	return kind
 }
 
 // namespaceEnds reports whether err means that no object can be created any more because the namespace is being
-// deleted. The reconciled object is then about to be deleted, too.
+// deleted. The reconciled object will then be deleted, too.
 func namespaceEnds(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

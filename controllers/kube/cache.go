@@ -23,11 +23,12 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// resync finds changes that a missed watch event hid.
+// resync is the interval at which all objects are reconciled again, in case a watch event was missed.
 const resync = time.Hour
 
-// CacheOptions keep the operator small in a large cluster. For kinds that other components use too, only the operator's
-// objects are cached, without fields that no code reads. An empty namespace means all namespaces.
+// CacheOptions returns options that keep the operator small in a large cluster. For kinds that other components use
+// too, only the operator's objects are cached, without fields that no code reads. An empty namespace means all
+// namespaces.
 func CacheOptions(namespace string) cache.Options {
 	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{LabelManagedBy: ManagedBy})}
 	o := cache.Options{
@@ -50,21 +51,21 @@ func CacheOptions(namespace string) cache.Options {
 	return o
 }
 
-// watchLife is the lifetime of a watch before it is replaced; the default would be five to ten minutes. A watch's
-// decoder keeps a buffer for the largest object that it has received.
+// watchLife is the lifetime of a watch before it is replaced; the default would be five to ten minutes. It is short,
+// because the decoder of a watch keeps a buffer of the size of the largest object that it has received.
 const watchLife = 2 * time.Minute
 
 func newInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	return toolscache.NewSharedIndexInformer(shortWatches{lw, toolscache.ToListerWatcherWithContext(lw)}, obj, resync, indexers)
 }
 
-// shortWatches ends watches after watchLife.
+// shortWatches limits the lifetime of watches to watchLife.
 type shortWatches struct {
 	toolscache.ListerWatcher
 	toolscache.ListerWatcherWithContext
 }
 
-// WatchWithContext is the method that informers call if a ListerWatcher has it.
+// WatchWithContext implements toolscache.ListerWatcherWithContext, which informers prefer.
 func (w shortWatches) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.TimeoutSeconds = ptr.To(int64(watchLife.Seconds()))
 	return w.ListerWatcherWithContext.WatchWithContext(ctx, o)
@@ -73,12 +74,13 @@ func (w shortWatches) WatchWithContext(ctx context.Context, o metav1.ListOptions
 const (
 	// ownAnnotations is the prefix of the operator's annotations.
 	ownAnnotations = "geobench.dev/"
-	// longestAnnotation is more than any of these takes, in bytes.
+	// longestAnnotation is an upper bound of the size of such an annotation, in bytes.
 	longestAnnotation = 1 << 10
 )
 
-// strip removes data that no code reads: managed fields, and annotations of other components. Users that may write
-// objects of a namespace may give them the operator's label, and make them as large as the API server accepts.
+// strip removes data that no code reads: managed fields, and annotations of other components. It also removes oversized
+// annotations, because users that may write objects can give them the operator's label and make them as large as the
+// API server accepts.
 func strip(obj any) (any, error) {
 	if m, ok := obj.(metav1.Object); ok {
 		m.SetManagedFields(nil)
@@ -89,7 +91,7 @@ func strip(obj any) (any, error) {
 	return obj, nil
 }
 
-// stripPod keeps where a pod runs, what holds it back and how it is.
+// stripPod keeps only the machine, the scheduling gates and the status of a pod.
 func stripPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates}
@@ -97,7 +99,7 @@ func stripPod(obj any) (any, error) {
 	return strip(obj)
 }
 
-// stripJob keeps how a Job is.
+// stripJob keeps only the status of a Job.
 func stripJob(obj any) (any, error) {
 	if job, ok := obj.(*batchv1.Job); ok {
 		job.Spec = batchv1.JobSpec{}
@@ -105,11 +107,11 @@ func stripJob(obj any) (any, error) {
 	return strip(obj)
 }
 
-// longestState is more than any state of a worker, in bytes.
+// longestState is an upper bound of the length of a worker's state, in bytes.
 const longestState = 64
 
-// stripConfigMap keeps a worker's state, which wakes its run up. Everything else is read from the API server when
-// needed.
+// stripConfigMap keeps only a worker's state, whose changes wake up the run. Everything else is read from the API
+// server when needed.
 func stripConfigMap(obj any) (any, error) {
 	if cm, ok := obj.(*corev1.ConfigMap); ok {
 		state := cm.Data[deploy.KeyState]

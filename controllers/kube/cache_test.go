@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The size of cached objects does not grow with data that other users write into them.
+// The size of cached objects is bounded, whatever data other users write into them.
 func TestCacheKeepsLittle(t *testing.T) {
 	large := strings.Repeat("x", 100_000)
 	labels := map[string]string{LabelManagedBy: ManagedBy}
@@ -68,7 +68,7 @@ func TestCacheKeepsLittle(t *testing.T) {
 	}
 }
 
-// A watch expires after some time, and its buffers for large objects with it.
+// Watches expire, and their buffers for large objects are released.
 func TestWatchesEnd(t *testing.T) {
 	var asked metav1.ListOptions
 	w := shortWatches{ListerWatcherWithContext: &cache.ListWatch{WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {

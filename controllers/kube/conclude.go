@@ -17,28 +17,28 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// conflictDelay is the pause before the retry of a reconciliation that worked on a stale object.
+// conflictDelay is the pause before a reconciliation that used an outdated object is retried.
 const conflictDelay = time.Second
 
 // Conclusion is the outcome of a reconciliation.
 type Conclusion struct {
 	Before, After client.Object
-	// Changed reports whether the status differs and must be written.
+	// Changed is set if the status differs and must be written.
 	Changed bool
-	// Err is the error of the reconciliation itself. The status is written in any case: it may have the reason.
+	// Err is the error of the reconciliation. The status is written even if Err is set, because it may contain the
+	// reason.
 	Err error
-	// Again is the time until the next reconciliation.
+	// Again is the time until the next reconciliation; 0 schedules none.
 	Again time.Duration
-	// Recorded is called once the status is stored: what it announces is then on record.
+	// Recorded is called once the status is stored, so that it can announce only stored facts.
 	Recorded func()
 }
 
-// Conclude writes the status. A reconciliation that lost a race is retried a little later, without an error: the object
-// has changed.
+// Conclude writes the status. If the object was changed in the meantime, it schedules a retry instead of an error.
 func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.Result, error) {
 	if c.Changed {
 		patch := client.MergeFromWithOptions(c.Before, client.MergeFromWithOptimisticLock{})
-		// A copy receives the answer, because background jobs read the object.
+		// Patch a copy, because the client overwrites it with the response while background jobs read the object.
 		after, ok := c.After.DeepCopyObject().(client.Object)
 		if !ok {
 			return reconcile.Result{}, fmt.Errorf("a copy of a %T is no object", c.After)
@@ -60,7 +60,8 @@ func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.R
 	return reconcile.Result{RequeueAfter: c.Again}, nil
 }
 
-// RunSettles lets through that a run has ended and given everything back, or begins again, not its way there.
+// RunSettles passes updates with which a run has finished and released everything, or starts again. It drops all
+// updates in between.
 type RunSettles struct{ predicate.Funcs }
 
 // Update implements predicate.Predicate.
@@ -70,7 +71,8 @@ func (RunSettles) Update(e event.UpdateEvent) bool {
 	return ok1 && ok2 && Settled(was) != Settled(is)
 }
 
-// ByLabel enqueues the object that a label of another object names. An object counts unless a condition rejects it.
+// ByLabel enqueues the object whose name is in a label of the observed object, unless one of the conditions rejects the
+// observed object.
 func ByLabel(label string, counts ...func(client.Object) bool) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		name := obj.GetLabels()[label]

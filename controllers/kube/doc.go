@@ -1,6 +1,6 @@
-// Package kube has the controllers' shared code for Kubernetes. It concludes reconciliations, creates and maintains
-// objects, and has events, logs, and the names, labels and annotations of Geobench's objects. It knows nothing about
-// the course of a database, a run or an experiment.
+// Package kube is the controllers' shared code for Kubernetes. It concludes reconciliations, creates and maintains
+// objects, and defines events, logs, and the names, labels and annotations of Geobench's objects. It does not depend on
+// the stages of databases, runs and experiments.
 package kube
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

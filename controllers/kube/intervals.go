@@ -10,11 +10,11 @@ const (
 	RequestBurst      = 400
 )
 
-// The intervals at which controllers look again.
+// The polling intervals of controllers.
 const (
-	// PollFast is the polling interval of nodes while a change is expected, and PollRun the interval while a run uses the
-	// database. PollSlow is the interval when all is well and no run uses it. PollQueue is the polling interval of a run
-	// that waits for its turn and is not woken up.
+	// PollFast is the polling interval while a change is expected, PollRun while a run uses the database, and PollSlow
+	// while the database is ready and idle. PollQueue is the interval for a run that waits for its turn, which is
+	// normally woken up by an event.
 	PollFast  = 2 * time.Second
 	PollRun   = 5 * time.Second
 	PollSlow  = time.Minute

@@ -4,29 +4,29 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Labels on objects that the operator makes.
+// Labels on objects that the operator creates.
 const (
-	// LabelDatabase is the GeoDatabase's name.
+	// LabelDatabase is the name of the GeoDatabase.
 	LabelDatabase = "geobench.dev/database"
-	// LabelRegion is the region that a pod plays in: network emulation and dashboards select by it.
+	// LabelRegion is the region to which a pod belongs. Network emulation and dashboards select by it.
 	LabelRegion = "geobench.dev/region"
-	// LabelRole has a Role constant.
+	// LabelRole is one of the Role constants.
 	LabelRole = "geobench.dev/role"
-	// LabelServer is the role of spec.roles that a pod of a database has, and LabelInit the step of spec.init that a Job
-	// carries out.
+	// LabelServer is the role in spec.roles to which a pod of a database belongs. LabelInit is the step of spec.init that
+	// a Job executes.
 	LabelServer = "geobench.dev/server"
 	LabelInit   = "geobench.dev/init"
-	// LabelRun is the BenchmarkRun's name.
+	// LabelRun is the name of the BenchmarkRun.
 	LabelRun = "geobench.dev/run"
-	// LabelAttempt distinguishes the objects of one spec.runID from the objects of the next.
+	// LabelAttempt distinguishes the objects of one execution of a run from those of other executions: see Attempt.
 	LabelAttempt = "geobench.dev/attempt"
-	// LabelExperiment is the name of the Experiment that made a database, a run or a report.
+	// LabelExperiment is the name of the Experiment that created a database, a run or a report.
 	LabelExperiment = "geobench.dev/experiment"
-	// LabelExpired is "true" on the result of a run that was deleted because its time to live was over.
+	// LabelExpired is "true" on the result of a run that was deleted at the end of its retention time.
 	LabelExpired = "geobench.dev/expired"
-	// LabelIncarnation is the database's incarnation that a node belongs to.
+	// LabelIncarnation is the incarnation of the database to which a node belongs.
 	LabelIncarnation = "geobench.dev/incarnation"
-	// LabelManagedBy has the value ManagedBy on everything that the operator makes: its caches select by it.
+	// LabelManagedBy has the value ManagedBy on everything that the operator creates. Its caches select by it.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	labelName      = "app.kubernetes.io/name"
 	labelInstance  = "app.kubernetes.io/instance"
@@ -35,40 +35,41 @@ const (
 	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "geobench"
 
-	// LabelTopologyRegion is what cloud providers put on Kubernetes nodes.
+	// LabelTopologyRegion is the label with which cloud providers mark the region of Kubernetes nodes.
 	LabelTopologyRegion = "topology.kubernetes.io/region"
 )
 
-// The roles of objects.
+// Values of LabelRole.
 const (
 	// RoleNode is a node of a database.
 	RoleNode = "node"
-	// RoleTopology is the ConfigMap that nodes read.
+	// RoleTopology is the role of the ConfigMap that nodes read.
 	RoleTopology = "topology"
 	// RoleNetwork is the role of objects for the emulation of a database's network.
 	RoleNetwork = "network"
 	// RoleWorker is the role of clients of a database in a region: a load generator with its objects, or a step of
 	// spec.init.
 	RoleWorker = "worker"
-	// RoleReport is the ConfigMap where a worker and the operator meet.
+	// RoleReport is the role of the ConfigMap through which a worker and the operator communicate.
 	RoleReport = "report"
-	// RoleSnapshot is a ConfigMap with the initial state of a run: the nodes' counters, the manifests.
+	// RoleSnapshot is the role of ConfigMaps with recorded state of a run: its manifests, and snapshots of the nodes.
 	RoleSnapshot = "snapshot"
-	// RoleCredentials is a Secret with the keys and certificates of pods.
+	// RoleCredentials is the role of Secrets with the keys and certificates of pods.
 	RoleCredentials = "credentials"
-	// RoleFault is what injects a run's faults.
+	// RoleFault is the role of objects that inject a run's faults.
 	RoleFault = "fault"
-	// RoleResult is the ConfigMap with the result document.
+	// RoleResult is the role of the ConfigMap with the result document.
 	RoleResult = "result"
-	// RolePoint is a database or a run of an Experiment.
+	// RolePoint is the role of databases and runs of an Experiment.
 	RolePoint = "point"
-	// RoleFunctionalTest is a BenchmarkRun that a run starts before its measurement: LabelRun has the name of that run.
+	// RoleFunctionalTest is the role of a BenchmarkRun that another run starts before its measurement. LabelRun names
+	// that other run.
 	RoleFunctionalTest = "functional-test"
-	// RoleFindings is the ConfigMap with an Experiment's claims and figures.
+	// RoleFindings is the role of the ConfigMap with an Experiment's claims and figures.
 	RoleFindings = "findings"
 )
 
-// DatabaseLabels returns the labels of objects made for a database; role is a Role constant.
+// DatabaseLabels returns the labels of objects created for a database. role is a Role constant.
 func DatabaseLabels(db *v1alpha1.GeoDatabase, role string) map[string]string {
 	return map[string]string{
 		LabelDatabase:  db.Name,
@@ -80,7 +81,7 @@ func DatabaseLabels(db *v1alpha1.GeoDatabase, role string) map[string]string {
 	}
 }
 
-// RunLabels returns the labels of objects made for an attempt of a run; role is a Role constant.
+// RunLabels returns the labels of objects created for an attempt of a run. role is a Role constant.
 func RunLabels(run *v1alpha1.BenchmarkRun, role string) map[string]string {
 	return map[string]string{
 		LabelRun:       run.Name,
@@ -93,7 +94,7 @@ func RunLabels(run *v1alpha1.BenchmarkRun, role string) map[string]string {
 	}
 }
 
-// ExperimentLabels returns the labels of objects made for an experiment; role is a Role constant.
+// ExperimentLabels returns the labels of objects created for an experiment. role is a Role constant.
 func ExperimentLabels(e *v1alpha1.Experiment, role string) map[string]string {
 	return map[string]string{
 		LabelExperiment: e.Name,

@@ -12,9 +12,9 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 
-// NoPods returns why the cluster creates no pods for a StatefulSet or a Job. The reason can be a quota, a LimitRange
-// below a request, or an admission policy, and only events have it. It is empty if there is no such event, or if the
-// operator may not list events.
+// NoPods returns the reason why the cluster creates no pods for a StatefulSet or a Job, for example a quota, a
+// LimitRange below a request, or an admission policy. Only events contain the reason. It returns "" if there is no such
+// event, or if the operator may not list events.
 func NoPods(ctx context.Context, live client.Reader, kind, namespace, name string) string {
 	events := &corev1.EventList{}
 	of := fields.Set{"involvedObject.kind": kind, "involvedObject.name": name, "reason": "FailedCreate"}.AsSelector()
@@ -31,9 +31,9 @@ func NoPods(ctx context.Context, live client.Reader, kind, namespace, name strin
 	if latest == nil {
 		return ""
 	}
-	_, why, found := strings.Cut(latest.Message, "Error creating: ") // of a Job's
+	_, why, found := strings.Cut(latest.Message, "Error creating: ") // the format for a Job
 	if !found {
-		if _, why, found = strings.Cut(latest.Message, " failed error: "); !found { // of a StatefulSet's
+		if _, why, found = strings.Cut(latest.Message, " failed error: "); !found { // the format for a StatefulSet
 			why = latest.Message
 		}
 	}

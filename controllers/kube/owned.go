@@ -10,11 +10,10 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// OwnedBy is the emulation.Cluster of a backend of the emulation: it gives access to the API server, and Owner owns all
-// objects that the backend makes.
+// OwnedBy implements emulation.Cluster for a backend of the emulation. Owner owns all objects that the backend creates.
 type OwnedBy struct {
 	Client client.Client
-	// Live reads from the API server itself.
+	// Live reads from the API server, bypassing the cache.
 	Live  client.Reader
 	Owner client.Object
 }
@@ -49,13 +48,13 @@ func (o *OwnedBy) Patch(ctx context.Context, obj emulation.Object, patch []byte)
 	return o.Client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch))
 }
 
-// liveReads is a client that reads from the API server itself: the cache keeps no data of ConfigMaps.
+// liveReads is a client that reads from the API server, because the cache does not contain the data of ConfigMaps.
 type liveReads struct {
 	client.Client
 	live client.Reader
 }
 
-// Get reads from the API server itself.
+// Get reads from the API server.
 func (l liveReads) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	return l.live.Get(ctx, key, obj, opts...)
 }

@@ -7,17 +7,18 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Refusal is a spec that cannot be carried out. It is shown in the status and waits for the user.
+// Refusal is an error for a spec that cannot be carried out. The status shows it until the user corrects the spec.
 type Refusal struct{ Reason, Message string }
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// Refuse returns a refusal with a reason, one word as in a condition, and a sentence that states the right value.
+// Refuse returns a refusal. reason is one word, as in a condition, and the message is a sentence that states the right
+// value.
 func Refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// AsRefusal returns the refusal in err, if there is one: a name that is already taken also counts, because the user
+// AsRefusal returns the refusal in err, or nil. A name that is already taken also counts as a refusal, because the user
 // must resolve it.
 func AsRefusal(err error) *Refusal {
 	var r *Refusal

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Scheme returns a scheme with Geobench's kinds and the Kubernetes kinds that the operator makes.
+// Scheme returns a scheme with Geobench's kinds and the Kubernetes kinds that the operator uses.
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(s)) // cannot fail: the types are fixed

@@ -11,8 +11,8 @@ func Truncate(s string, limit int) string {
 	return s[:limit-3] + "..."
 }
 
-// Suffix returns the text to append to a statement that message explains: a colon and the message, or nothing if
-// message is empty.
+// Suffix returns ": " and the message, truncated, or "" if message is empty. It is appended to a statement that the
+// message explains.
 func Suffix(message string) string {
 	if message == "" {
 		return ""

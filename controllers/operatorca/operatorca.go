@@ -22,38 +22,37 @@ import (
 )
 
 // SecretName is the name of the Secret in the operator's namespace from which all credentials derive. If it is deleted,
-// a running operator that knows its contents restores it. An operator that was started later makes a new Secret, and
+// a running operator that still has its contents restores it. An operator that starts later creates a new Secret, and
 // all databases are recreated.
 const SecretName = "geobench-authority"
 
-// Fresh is the time for which the operator uses its credentials before it checks whether another operator has renewed
-// them.
+// Fresh is the time for which the operator uses its credentials before it reads the Secret again, in case another
+// operator has renewed them.
 const Fresh = 10 * time.Minute
 
-// AnnotationSeal, on a ConfigMap, proves that the operator wrote its contents: a user that may write ConfigMaps cannot
-// forge it.
+// AnnotationSeal, on a ConfigMap, is the seal of its contents. A user that may write ConfigMaps cannot forge it.
 const (
 	annotationPrefix = "geobench.dev/"
 	AnnotationSeal   = annotationPrefix + "seal"
 )
 
-// Purposes of derived keys, each for one object: see identity.Authority.Key.
+// Purposes of derived keys, each of which also depends on one object: see identity.Authority.Key.
 const (
 	KeyTopology = "topology" // seals the topology ConfigMaps of a database
-	KeyNotes    = "notes"    // seals the operator's notes about the nodes during an attempt of a run
+	KeyNotes    = "notes"    // seals the notes of an attempt of a run
 	KeyResult   = "result"   // seals the result of an attempt of a run
 	KeyReport   = "report"   // seals the report of one worker of an attempt
 	KeyPeer     = "peer"     // authenticates the nodes of a database to each other
-	KeyClients  = "clients"  // is the root of the keys of the database's clients, which belong to runs
+	KeyClients  = "clients"  // derives the keys of the database's clients, one per attempt of a run
 )
 
-// Keeper keeps the operator's authority.
+// Keeper reads, creates and renews the operator's authority.
 type Keeper struct {
 	// Client writes the Secret.
 	Client client.Client
-	// Live reads from the API server itself: Secrets are not cached.
+	// Live reads from the API server, because Secrets are not cached.
 	Live client.Reader
-	// Namespace is the operator's own.
+	// Namespace is the namespace of the operator.
 	Namespace string
 	// Clock determines when certificates must be renewed.
 	Clock clock.PassiveClock
@@ -61,19 +60,19 @@ type Keeper struct {
 	mu        sync.Mutex
 	authority *identity.Authority
 	looked    time.Time
-	// operator is the certificate by which this process authenticates to pods. It is stored nowhere else.
+	// operator is the certificate with which this process authenticates to pods. It is stored only in memory.
 	operator *identity.Certificate
 }
 
-// Authority returns the authority that issues the operator's credentials. It is read again periodically, since another
-// operator may have renewed it.
+// Authority returns the authority that issues the operator's credentials. It reads the Secret again periodically, since
+// another operator may have renewed it.
 func (c *Keeper) Authority(ctx context.Context) (*identity.Authority, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fresh(ctx, c.Clock.Now())
 }
 
-// TLS returns the operator's configuration for connections to the administration servers in the pods of a database.
+// TLS returns the client configuration for connections to the administration servers in the pods of a database.
 func (c *Keeper) TLS(ctx context.Context, database types.UID) (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,8 +105,8 @@ func (c *Keeper) fresh(ctx context.Context, now time.Time) (*identity.Authority,
 	return a, nil
 }
 
-// SealedParts returns the parts of a ConfigMap that a seal in its annotations covers: its name, Geobench's other
-// annotations, and its text.
+// SealedParts returns the parts of a ConfigMap that its seal covers: its name, Geobench's other annotations, and its
+// text.
 func SealedParts(cm *corev1.ConfigMap) [][]byte {
 	parts := [][]byte{[]byte(cm.Name)}
 	for _, key := range slices.Sorted(maps.Keys(cm.Annotations)) {
@@ -121,17 +120,17 @@ func SealedParts(cm *corev1.ConfigMap) [][]byte {
 	return parts
 }
 
-// IsSealed reports whether a ConfigMap has the seal of its SealedParts by key.
+// IsSealed reports whether a ConfigMap has a valid seal by key.
 func IsSealed(key []byte, cm *corev1.ConfigMap) bool {
 	return identity.Sealed(cm.Annotations[AnnotationSeal], key, SealedParts(cm)...)
 }
 
-// look reads the authority, or makes it, and renews it when it is time to.
+// look reads the authority, creates it if it does not exist, and renews it when necessary.
 func (c *Keeper) look(ctx context.Context, now time.Time) (*identity.Authority, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName, Namespace: c.Namespace, Labels: map[string]string{kube.LabelManagedBy: kube.ManagedBy}}}
 	err := c.Live.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	if apierrors.IsNotFound(err) {
-		a := c.authority // somebody has deleted it
+		a := c.authority // the Secret was deleted while this operator was running
 		if a == nil {
 			if a, err = identity.NewAuthority(now); err != nil {
 				return nil, err
@@ -140,6 +139,7 @@ func (c *Keeper) look(ctx context.Context, now time.Time) (*identity.Authority, 
 		if secret.Data, err = a.Data(); err != nil {
 			return nil, err
 		}
+		// If another operator has created the Secret first, its contents apply.
 		if err = c.Client.Create(ctx, secret); !apierrors.IsAlreadyExists(err) {
 			return a, err
 		}
@@ -160,5 +160,6 @@ func (c *Keeper) look(ctx context.Context, now time.Time) (*identity.Authority, 
 	if secret.Data, err = a.Data(); err != nil {
 		return nil, err
 	}
+	// The lock lets only one of several operators renew the authority. The others read the result later.
 	return a, c.Client.Patch(ctx, secret, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }

@@ -1,3 +1,3 @@
-// Package podclient asks the pods of databases and runs, over mutual TLS: nodes, workers and the sidecars of the
+// Package podclient queries the pods of databases and runs over mutual TLS: nodes, workers and the sidecars of the
 // emulation.
 package podclient

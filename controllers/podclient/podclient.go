@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// NodeTimeout bounds a question to a node.
+	// NodeTimeout bounds a request to a node.
 	NodeTimeout = 3 * time.Second
-	// loadTimeout bounds the loading of its data.
+	// loadTimeout bounds the loading of a node's data.
 	loadTimeout = 10 * time.Minute
 )
 
 // AtOnce is the number of pods that are queried concurrently.
 const AtOnce = 32
 
-// Nodes asks the nodes of a database, and the workers of a run. Addresses are host:port of a node's administration
+// Nodes queries the nodes of a database and the workers of its runs. Addresses are host:port of the administration
 // server.
 type Nodes interface {
 	Status(ctx context.Context, addr string) (*admin.Status, error)
@@ -43,54 +43,54 @@ type Nodes interface {
 	Disturb(ctx context.Context, addr string, a *admin.Agenda) error
 	Log(ctx context.Context, addr string) (*admin.Log, error)
 	Audit(ctx context.Context, addr string) (*admin.Audit, error)
-	// History opens the history that the worker at addr has recorded.
+	// History opens the history that the worker at addr has recorded. The caller must close it.
 	History(ctx context.Context, addr string) (io.ReadCloser, error)
-	// Clock compares the clocks of the node or worker at addr with the local clock.
+	// Clock compares the clock of the node or worker at addr with the local clock.
 	Clock(ctx context.Context, addr string) (Clock, error)
 }
 
-// Clock has the readings of another process's clocks, relative to the operator's clock.
+// Clock relates the clocks of another process to the operator's clock.
 type Clock struct {
-	// Ahead is by how much its clock is ahead.
+	// Ahead is the time by which the other process's clock is ahead; negative if it is behind.
 	Ahead time.Duration
-	// Zero is the time at which its monotonic clock showed 0, by the operator's clock.
+	// Zero is the time, by the operator's clock, at which the other process's monotonic clock was 0.
 	Zero time.Time
-	// Within is the largest error of both.
+	// Within is the maximum error of Ahead and Zero.
 	Within time.Duration
 }
 
 // Clients queries the pods of a database and of its runs. It queries no other process at one of their addresses, for
 // example after an address was reused.
 type Clients interface {
-	// Nodes answer for the database with this UID.
+	// Nodes returns a client for nodes that can prove that they belong to the database with this UID.
 	Nodes(database types.UID) Nodes
-	// Sidecars answer which network is in force.
+	// Sidecars returns a client for the sidecars that emulate the network of the database.
 	Sidecars(database types.UID) emulation.Sidecars
-	// Proxies are the proxies of a service mesh, which do not authenticate and answer every client.
+	// Proxies returns a client for the proxies of a service mesh, which answer every client without authentication.
 	Proxies() Proxies
 }
 
-// Proxies ask the proxies of a service mesh.
+// Proxies queries the proxies of a service mesh.
 type Proxies interface {
-	// Counters hands the counters at http://addr+path, text that may be as long as it likes, to read.
+	// Counters passes the counters at http://addr+path, as text of any length, to read.
 	Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error
 }
 
-// bound is the maximum size of an answer. An attacker with a pod's credentials may send any answer, and small texts
-// with many values become large lists: an empty object of three bytes takes a hundred bytes in memory.
+// bound is the maximum size of an answer. An attacker with a pod's credentials can send any answer, and a small text
+// with many values becomes a large list: an empty object of three bytes occupies a hundred bytes of memory.
 type bound struct{ bytes, values int }
 
 var (
 	// small bounds answers that hold only a few numbers.
 	small = bound{64 << 10, 1000}
 	// statusBound has room for a histogram for each of 32 regions, for the names of all shards, and for two lists of
-	// nodes. These are the nodes that a node is cut off from and the nodes that are lost; each list may have all 16,384
-	// nodes of the largest layout.
+	// nodes: the nodes from which a node is cut off, and the lost nodes. Each list may contain all 16,384 nodes of the
+	// largest layout.
 	statusBound = bound{512 << 10, 40_000}
-	// listBound has room for a full log (admin.MaxLogValues, and the times in which links were too fast).
+	// listBound has room for a full log: admin.MaxLogValues, and the periods in which links were too fast.
 	listBound = bound{3 << 20, 64_000}
-	// auditBound has room for the sums of all shards, where a workload's checks find everything wrong: 182 for a
-	// warehouse of TPC-C.
+	// auditBound has room for the sums of all shards, even if a workload's checks find an error everywhere: 182 values
+	// per warehouse of TPC-C.
 	auditBound = bound{10 << 20, 200_000}
 )
 
@@ -98,14 +98,14 @@ var (
 // time.
 const aside = 2 << 20
 
-// reading is held while an answer is read that is longer than aside.
+// reading is held while an answer longer than aside is read.
 var reading sync.Mutex
 
-// decoding is held while a larger answer is decoded, so that only one is decoded at a time: a decoder takes many times
-// the memory of its text.
+// decoding is held while an answer larger than small is decoded, because a decoder uses many times the memory of its
+// text.
 var decoding sync.Mutex
 
-// podClients ask over mutual TLS.
+// podClients implements Clients with mutual TLS.
 type podClients struct {
 	credentials *operatorca.Keeper
 
@@ -113,18 +113,18 @@ type podClients struct {
 	clients map[types.UID]*podClient
 }
 
-// podClient keeps the connections to the pods of one database.
+// podClient holds the connections to the pods of one database.
 type podClient struct {
 	http *http.Client
 	used time.Time
 }
 
-// New returns the clients that prove themselves with what credentials keep.
+// New returns clients that authenticate with the operator's credentials.
 func New(credentials *operatorca.Keeper) Clients {
 	return &podClients{credentials: credentials, clients: map[types.UID]*podClient{}}
 }
 
-// clientLife is the time for which idle connections to a database are kept.
+// clientLife is the time after which the connections to an unused database are dropped.
 const clientLife = 10 * time.Minute
 
 func (c *podClients) of(database types.UID) *http.Client {
@@ -135,6 +135,7 @@ func (c *podClients) of(database types.UID) *http.Client {
 	p := c.clients[database]
 	if p == nil {
 		p = &podClient{http: &http.Client{
+			// A redirect could lead requests with the operator's credentials to another address.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
 				DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -161,7 +162,7 @@ func (c *podClients) Nodes(database types.UID) Nodes {
 // Proxies implements Clients.
 func (c *podClients) Proxies() Proxies { return httpProxies{} }
 
-// httpProxies ask over plain HTTP. They are asked twice in a run, so no connection is kept.
+// httpProxies implements Proxies over plain HTTP. Proxies are queried twice per run, so no connection is kept.
 type httpProxies struct{}
 
 var plain = &http.Client{
@@ -169,7 +170,7 @@ var plain = &http.Client{
 	Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: NodeTimeout}).DialContext, DisableKeepAlives: true},
 }
 
-// mostCounters bounds the counters of a proxy, in bytes: the counters of a large mesh take some megabytes.
+// mostCounters is the maximum size of a proxy's counters, in bytes. The counters of a large mesh take some megabytes.
 const mostCounters = 64 << 20
 
 func (httpProxies) Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error {
@@ -201,7 +202,7 @@ func (c *podClients) Sidecars(database types.UID) emulation.Sidecars {
 	return &httpSidecars{httpPods{c.of(database)}}
 }
 
-// httpPods gives access to the pods of one database.
+// httpPods sends requests to the pods of one database.
 type httpPods struct{ http *http.Client }
 
 type httpNodes struct{ httpPods }
@@ -260,7 +261,7 @@ func (c *httpNodes) Log(ctx context.Context, addr string) (*admin.Log, error) {
 	return out, c.do(ctx, http.MethodGet, addr, "/log", nil, out, listBound)
 }
 
-// auditWithin is the time limit of an audit: a steward reads all rows over a network.
+// auditWithin bounds an audit. It is long, because a steward reads all rows over a network.
 const auditWithin = 2 * time.Minute
 
 func (c *httpNodes) Audit(ctx context.Context, addr string) (*admin.Audit, error) {
@@ -278,11 +279,11 @@ func (c *httpNodes) History(ctx context.Context, addr string) (io.ReadCloser, er
 	return resp.Body, nil
 }
 
-// clockProbes is the number of readings of a clock: the fastest answer is the most accurate.
+// clockProbes is the number of readings of a clock. The reading with the fastest answer is the most accurate.
 const clockProbes = 8
 
-// Clock reads a clock as F. Cristian proposed (Probabilistic clock synchronization, 1989): its value was correct at
-// some time between the request and the answer.
+// Clock reads a clock by the method of F. Cristian (Probabilistic clock synchronization, 1989): the answer was correct
+// at some time between the request and its arrival.
 func (c *httpNodes) Clock(ctx context.Context, addr string) (Clock, error) {
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
@@ -301,7 +302,7 @@ func (c *httpNodes) Clock(ctx context.Context, addr string) (Clock, error) {
 	return best, nil
 }
 
-// get asks for something that is not JSON. The caller closes the body.
+// get requests a body that is not JSON. The caller must close the body.
 func (c httpPods) get(ctx context.Context, addr, path string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+addr+path, nil)
 	if err != nil {
@@ -340,6 +341,7 @@ func (c httpPods) do(ctx context.Context, method, addr, path string, in, out any
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	// One byte more than permitted is read, to detect a longer answer.
 	limited := io.LimitReader(resp.Body, int64(most.bytes)+1)
 	b, err := io.ReadAll(io.LimitReader(limited, aside))
 	if err == nil && len(b) == aside {
@@ -352,6 +354,7 @@ func (c httpPods) do(ctx context.Context, method, addr, path string, in, out any
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, req.URL, err)
 	}
+	// The number of commas bounds the number of values before anything is decoded.
 	if n := bytes.Count(b, []byte{','}); len(b) > most.bytes || n > most.values {
 		return fmt.Errorf("%s %s: the answer has more than %d bytes or %d values, which is more than that of any node", method, req.URL, most.bytes, most.values)
 	}

@@ -103,7 +103,7 @@ func TestHTTPNodeClient(t *testing.T) {
 	}
 }
 
-// Answers that are far longer than any node's are not read completely, and not decoded.
+// Answers that are far longer than those of any node are neither read completely nor decoded.
 func TestAnswersAreBounded(t *testing.T) {
 	credentials, folder := unitCredentials(t, "uid")
 	for name, c := range map[string]struct {
@@ -146,7 +146,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			}
 		})
 	}
-	// Few bytes may be many values.
+	// A small answer may contain many values.
 	addr := identitytest.Serve(t, folder, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"links": [{}%s]}`, strings.Repeat(",{}", statusBound.values+1))
 	})
@@ -210,7 +210,7 @@ func TestLargestAnswersAreRead(t *testing.T) {
 	}
 }
 
-// unitCredentials returns an operator's credentials, and the credentials of the pods of one of its databases.
+// unitCredentials returns the credentials of an operator, and of the pods of one of its databases.
 func unitCredentials(t *testing.T, database types.UID) (*operatorca.Keeper, identity.Folder) {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(kube.Scheme()).Build()
@@ -232,8 +232,8 @@ func unitCredentials(t *testing.T, database types.UID) (*operatorca.Keeper, iden
 	return credentials, identity.Folder(folder)
 }
 
-// The counters of a mesh's proxies are read only from the proxy at that address, as far as the reader wants, and within
-// a bound.
+// The counters of a mesh's proxy are read only from the given address, only as far as the reader needs, and within a
+// bound.
 func TestProxies(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

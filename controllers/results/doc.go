@@ -1,3 +1,3 @@
-// Package results keeps what runs and experiments have found in ConfigMaps: the keys, the limits and how a document is
-// read.
+// Package results defines how the results of runs and experiments are stored in ConfigMaps: keys, size limits and
+// reading.
 package results

@@ -13,16 +13,17 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// The keys of a result ConfigMap: the document as JSON, or gzipped where that would not fit.
+// The keys of a result ConfigMap: the document as JSON, or gzipped if it would not fit.
 const (
 	Key     = "result.json"
 	KeyGzip = "result.json.gz"
 )
 
-// PlainLimit is up to how many bytes a document is kept as readable text. A ConfigMap holds 1 MiB.
+// PlainLimit is the maximum size in bytes up to which a document is stored as readable text. A ConfigMap can hold 1
+// MiB.
 const PlainLimit = 900_000
 
-// Text returns the original document from a result ConfigMap.
+// Text returns the text of the document in a result ConfigMap.
 func Text(cm *corev1.ConfigMap) ([]byte, error) {
 	text := []byte(cm.Data[Key])
 	if packed := cm.BinaryData[KeyGzip]; packed != nil {
@@ -37,10 +38,10 @@ func Text(cm *corev1.ConfigMap) ([]byte, error) {
 	return text, nil
 }
 
-// ErrOther means that a result ConfigMap does not hold the document that the run stored.
+// ErrOther means that a result ConfigMap does not contain the document that the run stored.
 var ErrOther = errors.New("it is not the one that its BenchmarkRun has left")
 
-// digest returns the digest of the text of a result. It needs no memory for the text, which may be forged.
+// digest returns the digest of a result's text without holding the text in memory, because it may be forged and large.
 func digest(cm *corev1.ConfigMap) (string, error) {
 	packed := cm.BinaryData[KeyGzip]
 	if packed == nil {
@@ -53,10 +54,11 @@ func digest(cm *corev1.ConfigMap) (string, error) {
 	return d.Digest(), nil
 }
 
-// Read reads a run's document from its result ConfigMap. It fails with ErrOther if the run's status has a different
-// digest.
+// Read returns the document in a run's result ConfigMap. It fails with ErrOther if the digest in the run's status is
+// different.
 func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, error) {
 	if want := run.Status.ReportDigest; want != "" { // runs of earlier versions have no digest
+		// The digest is checked before the text is unpacked and parsed, so a forged document costs no memory.
 		if got, err := digest(cm); err != nil || got != want {
 			return nil, fmt.Errorf("config map %s: %w: its digest is %s, not %s as status.reportDigest of %s says", cm.Name, ErrOther, cmp.Or(got, fmt.Sprint(err)), want, run.Name)
 		}
@@ -72,8 +74,8 @@ func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, e
 	return doc, nil
 }
 
-// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped where that would not fit, and as tables
-// for people, as long as there is room.
+// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped if they would not fit, and as tables for
+// people if there is room.
 const (
 	ReportKey     = "report.json"
 	ReportKeyGzip = "report.json.gz"

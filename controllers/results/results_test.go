@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// bomb returns some 30 kB that unpack to the maximum readable size, or one byte more.
+// bomb returns about 30 kB that unpack to the maximum readable size plus more bytes.
 func bomb(t *testing.T, more int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -30,8 +30,8 @@ func bomb(t *testing.T, more int) []byte {
 	return b.Bytes()
 }
 
-// A result is read if its digest equals the digest in its run's status; any other document takes no memory, whatever
-// its content.
+// A result is read if its digest equals the digest in its run's status. Reading any other document uses no memory,
+// whatever its content.
 func TestRead(t *testing.T) {
 	text := []byte(`{"apiVersion":"` + result.APIVersion + `","kind":"` + result.Kind + `","name":"r"}`)
 	packed, err := compress.Text(text)

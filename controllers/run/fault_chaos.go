@@ -21,10 +21,10 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/kernel"
 )
 
-// chaosKinds are the kinds of objects that runs make.
+// chaosKinds lists the kinds of Chaos Mesh objects that runs create.
 var chaosKinds = []string{chaosmesh.NetworkChaos, chaosmesh.PodChaos, chaosmesh.StressChaos, chaosmesh.TimeChaos}
 
-// chaosKind is the kind of object that injects a kind of fault.
+// chaosKind returns the kind of Chaos Mesh object that injects a kind of fault.
 func chaosKind(kind string) string {
 	switch kind {
 	case fault.PodKill, fault.ContainerKill, fault.NodeShutdown:
@@ -37,13 +37,13 @@ func chaosKind(kind string) string {
 	return chaosmesh.NetworkChaos
 }
 
-// chaosSet is the run's own objects of Chaos Mesh.
+// chaosSet returns the set of Chaos Mesh objects that the run owns.
 func (s *scope) chaosSet() *chaosmesh.Set {
 	return &chaosmesh.Set{Cluster: &kube.OwnedBy{Client: s.Client, Live: s.Live, Owner: s.run}, Kinds: chaosKinds, Labels: kube.RunLabels(s.run, kube.RoleFault), Now: s.Clock.Now, Abandon: s.replacePods}
 }
 
-// replacePods deletes pods that are older than before. Effects of a fault on their network namespaces and processes are
-// deleted with them.
+// replacePods deletes the named pods that were created at or before the given time. The remaining effects of a fault on
+// their network namespaces and processes disappear with them.
 func (s *scope) replacePods(ctx context.Context, namespace string, names []string, before time.Time) error {
 	for _, name := range names {
 		pod := &corev1.Pod{}
@@ -61,8 +61,8 @@ func (s *scope) replacePods(ctx context.Context, namespace string, names []strin
 	return nil
 }
 
-// replaceNodes deletes the nodes of the run's incarnation if it is no longer known which of them were hit: the database
-// is recreated.
+// replaceNodes deletes all nodes of the run's incarnation, if it is no longer known which of them a fault affected. The
+// database is then recreated.
 func (s *scope) replaceNodes(ctx context.Context) error {
 	pods := &corev1.PodList{}
 	if err := s.Live.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{
@@ -78,7 +78,7 @@ func (s *scope) replaceNodes(ctx context.Context) error {
 	return nil
 }
 
-// deletePod deletes this pod, but not a replacement of it, without grace.
+// deletePod deletes exactly this pod, not a replacement with the same name, and without a grace period.
 func deletePod(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 	err := c.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	if apierrors.IsConflict(err) {
@@ -87,11 +87,11 @@ func deletePod(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 	return client.IgnoreNotFound(err)
 }
 
-// chaosUID distinguishes this attempt from all other attempts in the cluster.
+// chaosUID identifies this attempt among all attempts in the cluster.
 func (s *scope) chaosUID() string { return string(s.run.UID) + "/" + kube.Attempt(s.run) }
 
-// objects returns the objects that Chaos Mesh must have now, without faults that are merged into the network that it
-// emulates. They expire by themselves, in case the operator does not return.
+// objects returns the objects that Chaos Mesh must have now, except for faults that are merged into the network
+// emulation of Chaos Mesh. The objects expire on their own, in case the operator does not return.
 func (in *clusterInjector) objects(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	own := func(l *fault.Life) bool {
 		return l.Injector == string(v1alpha1.InjectorChaosMesh) && !faultstatus.Merged(l, in.current.Emulation())
@@ -116,7 +116,7 @@ func (in *clusterInjector) objects(ctx context.Context) ([]*unstructured.Unstruc
 	return out, nil
 }
 
-// bare is a network of links that are not emulated, with the faults of some lives.
+// bare returns the network without emulated links but with the selected faults.
 func (in *clusterInjector) bare(ctx context.Context, is func(*fault.Life) bool) (*emulation.Network, error) {
 	n, err := database.FindNetwork(ctx, in.Client, in.db, in.current)
 	if err != nil {
@@ -130,8 +130,8 @@ func (in *clusterInjector) bare(ctx context.Context, is func(*fault.Life) bool) 
 	return n, nil
 }
 
-// object returns the object that injects a node fault while it is wanted; nil otherwise. An object that kills is wanted
-// until it has killed. An object that keeps nodes down is wanted until the run is over, because their data is lost.
+// object returns the object for a node fault, or nil while no object should exist. An object that kills exists until it
+// has killed its targets. An object that keeps nodes down exists until the run is over if the nodes' data is lost.
 func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
 	f := l.Fault
 	lasts := l.State == fault.Inject && in.now() >= f.At || l.State == fault.WaitPropagated || l.State == fault.Active && f.Duration > 0 ||
@@ -161,12 +161,12 @@ func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
 	return nil
 }
 
-// objectName names what injects a fault of nodes.
+// objectName returns the name of the object that injects a node fault.
 func (in *clusterInjector) objectName(l *fault.Life) string {
 	return chaosmesh.ObjectName(in.chaosUID(), l.Fault.Name)
 }
 
-// injects reports whether an object injects a fault, or is one of the objects that inject all link faults.
+// injects reports whether o injects fault l. All link faults are injected by the NetworkChaos objects together.
 func (in *clusterInjector) injects(o *unstructured.Unstructured, l *fault.Life) bool {
 	if slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
 		return o.GetKind() == chaosmesh.NetworkChaos
@@ -174,7 +174,7 @@ func (in *clusterInjector) injects(o *unstructured.Unstructured, l *fault.Life) 
 	return o.GetName() == in.objectName(l)
 }
 
-// turning reports whether the objects that inject a link fault must change, because another fault starts or stops.
+// turning reports whether the objects that inject link fault l must change because another link fault starts or stops.
 func (in *clusterInjector) turning(l *fault.Life) bool {
 	isLinks := func(l *fault.Life) bool { return slices.Contains(fault.NetworkKinds, l.Fault.Kind) }
 	return isLinks(l) && slices.ContainsFunc(in.timeline.Lives, func(other *fault.Life) bool {
@@ -184,7 +184,7 @@ func (in *clusterInjector) turning(l *fault.Life) bool {
 
 func ofKind(o *unstructured.Unstructured) string { return o.GetKind() }
 
-// applyChaos updates Chaos Mesh's objects to the current faults.
+// applyChaos updates the objects of Chaos Mesh to the current faults.
 func (in *clusterInjector) applyChaos(ctx context.Context) error {
 	if !in.usesChaos() {
 		return nil
@@ -196,7 +196,7 @@ func (in *clusterInjector) applyChaos(ctx context.Context) error {
 	return in.chaosSet().Ensure(ctx, in.run.Namespace, objects, ofKind, false)
 }
 
-// flaws returns the problems of Chaos Mesh's objects.
+// flaws returns the problems of the Chaos Mesh objects, for example objects that are not injected.
 func (in *clusterInjector) flaws(ctx context.Context) ([]chaosmesh.Flaw, error) {
 	objects, err := in.objects(ctx)
 	if err != nil {
@@ -211,7 +211,7 @@ func (in *clusterInjector) usesChaos() bool {
 	})
 }
 
-// checkInjection refuses faults without an available injector. The error has the field and a possible injector.
+// checkInjection refuses faults for which no injector is available. The error names the field and an alternative.
 func (s *scope) checkInjection(ctx context.Context, p *database.Plan) error {
 	plan := fault.NewPlan(s.run.Spec.Faults, &p.Database.Topology, uint64(s.run.Spec.Seed))
 	for i := range s.run.Spec.Faults {
@@ -222,6 +222,7 @@ func (s *scope) checkInjection(ctx context.Context, p *database.Plan) error {
 		if by != v1alpha1.InjectorChaosMesh {
 			continue
 		}
+		// A kernel without the queueing discipline would reject the object only when the fault is already due.
 		var qdiscs []string
 		switch f.Kind {
 		case fault.NetworkDelay, fault.NetworkLoss:
@@ -241,7 +242,7 @@ func (s *scope) checkInjection(ctx context.Context, p *database.Plan) error {
 	return s.checkNetworks(plan, p)
 }
 
-// otherWay returns a way to inject a fault that needs Chaos Mesh without it.
+// otherWay suggests a way to inject the fault without Chaos Mesh.
 func otherWay(f *fault.Fault, how v1alpha1.FaultInjection) string {
 	switch {
 	case f.Kind == fault.MemoryStress:

@@ -30,8 +30,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// injectorOf selects the injector of a fault. Link faults are merged into the emulation of the links; without emulation
-// only Chaos Mesh can inject them.
+// injectorOf selects the injector of a fault. Link faults are merged into the emulation of the links. Without
+// emulation, only Chaos Mesh can inject them.
 func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultInjection) v1alpha1.Injector {
 	chaos := how == v1alpha1.FaultInjectionChaosMesh
 	switch {
@@ -43,6 +43,7 @@ func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultI
 			return v1alpha1.InjectorSidecar
 		}
 		return v1alpha1.InjectorChaosMesh
+	// Nodes cannot inject these faults into themselves, and Kubernetes cannot kill a single container.
 	case chaos, f.Kind == fault.NetworkPartition, f.Kind == fault.ContainerKill, f.Kind == fault.MemoryStress:
 		return v1alpha1.InjectorChaosMesh
 	case f.Kills():
@@ -56,19 +57,20 @@ func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultI
 type clusterInjector struct {
 	*scope
 	timeline *fault.Timeline
-	// clocks has the clocks of the nodes that were queried in this reconciliation.
+	// clocks caches the nodes' clocks that were read in this reconciliation.
 	clocks map[geo.NodeID]podclient.Clock
-	// nodeTracks and sidecarTracks are what nodes and sidecars have done, once they were asked in this reconciliation.
+	// nodeTracks and sidecarTracks are the logged disturbances of nodes and sidecars, or nil until the logs are read in
+	// this reconciliation.
 	nodeTracks    []*fault.Track[*admin.Disturbance]
 	sidecarTracks []*fault.Track[*wan.Config]
-	// logs are the nodes' logs, and losses are the losses that they show.
+	// logs are the nodes' logs. losses are the deviations that the logs show beyond the tracks.
 	logs   []nodeLog
 	losses []fault.Deviation
-	// sidecarLate is the lateness of sidecars, by pod.
+	// sidecarLate is the lateness of each sidecar, by pod name.
 	sidecarLate map[string]sidecarLate
 }
 
-// injector returns the injector of the run's faults; nil when there are none.
+// injector returns the injector of the run's faults, or nil if the run has none.
 func (s *scope) injector() *clusterInjector {
 	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
 	if tl == nil {
@@ -81,7 +83,7 @@ func newInjector(s *scope, tl *fault.Timeline) *clusterInjector {
 	return &clusterInjector{scope: s, timeline: tl, clocks: map[geo.NodeID]podclient.Clock{}}
 }
 
-// now counts from the start of measuring.
+// now returns the time since the start of measuring.
 func (in *clusterInjector) now() time.Duration { return in.Clock.Now().Sub(in.timeline.Start) }
 
 // Roles implements fault.Injector.
@@ -94,12 +96,12 @@ func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
 	}, nil
 }
 
-// errNotWritten means that the targets of a fault are not in the run's status yet.
+// errNotWritten means that the targets of a fault are not in the stored status yet.
 var errNotWritten = errors.New("its targets are being written down")
 
-// Setup implements fault.Injector: it chooses the injector of the fault, records the processes that a kill must stop,
-// and notifies injectors that keep the time themselves. They are notified once the status has the fault, because the
-// database's reconciliation uses the status.
+// Setup implements fault.Injector. It selects the injector of the fault, records the processes that a kill must stop,
+// and instructs injectors that keep the time themselves. They are instructed only once the status contains the fault,
+// because the database's reconciliation uses the status.
 func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	l.Injector = string(injectorOf(l.Fault, in.current.Emulation(), in.run.Spec.FaultInjection))
 	if !l.Fault.Kills() {
@@ -114,6 +116,7 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 		}
 		return in.applyPhases(ctx)
 	}
+	// A retry of Setup must mark the current processes: a marked process may have been replaced since.
 	l.Marks = nil
 	for _, id := range l.Targets.From {
 		n := in.node(id)
@@ -132,13 +135,14 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	if err := in.closeGates(ctx, l); err != nil || !l.Lasting {
 		return err
 	}
+	// Nodes act on the loss as soon as they know of it, so it must survive a restart of the operator.
 	if !in.written(l) {
 		return errNotWritten
 	}
 	return in.applyNodes(ctx)
 }
 
-// written reports whether the status has the targets and the injector of a fault.
+// written reports whether the stored status has the targets and the injector of a fault.
 func (in *clusterInjector) written(l *fault.Life) bool {
 	was := faultstatus.Find(in.before, l.Fault.Name)
 	names := func(nodes []geo.NodeID) (out []string) {
@@ -150,7 +154,8 @@ func (in *clusterInjector) written(l *fault.Life) bool {
 	return was != nil && string(was.Injector) == l.Injector && slices.Equal(was.Targets, names(l.Targets.From)) && slices.Equal(was.OtherSide, names(l.Targets.To))
 }
 
-// closeGates makes sure that the pods which a fault shuts down do not start again.
+// closeGates ensures that pods which a fault shuts down do not start again. It returns an error until the StatefulSets
+// have observed their scheduling gates.
 func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error {
 	gates, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"schedulingGates": faultstatus.ShutdownGates}}}})
 	if err != nil {
@@ -178,14 +183,15 @@ func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error 
 	return nil
 }
 
-// comesBack reports whether the targets of a kill continue from their journals. A journal lives as long as its pod;
-// without a journal, a node keeps its data in memory.
+// comesBack reports whether the targets of a kill recover from their journals. A journal exists as long as its pod.
+// Without a journal, a node keeps its data only in memory.
 func comesBack(db *v1alpha1.GeoDatabase, l *fault.Life) bool {
 	return db.Spec.Durability == v1alpha1.DurabilityJournal &&
 		(l.Fault.Kind == fault.ContainerKill || l.Fault.Kind == fault.NodeShutdown && l.Injector == string(v1alpha1.InjectorChaosMesh))
 }
 
-// mark distinguishes a process from its replacement: by the pod, its container and the process's name.
+// mark identifies a process, and distinguishes it from its replacement: pod UID, process name, number of container
+// restarts, and incarnation of the node.
 func mark(n *database.Node) string {
 	restarts := int32(0)
 	for _, c := range n.Pod.Status.ContainerStatuses {
@@ -194,7 +200,7 @@ func mark(n *database.Node) string {
 	return fmt.Sprintf("%s/%s/%d/%d", n.Pod.UID, n.Status.Process, restarts, n.Status.NodeIncarnation)
 }
 
-// Inject implements fault.Injector. A fault that the operator injects starts when Inject has succeeded.
+// Inject implements fault.Injector. A fault that the operator injects starts when Inject succeeds.
 func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
 	switch {
 	case faultstatus.ByItself(l):
@@ -221,14 +227,15 @@ func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.C
 	return nil
 }
 
-// errBeforeItsTime means that the operator has taken over a fault that is not due yet.
+// errBeforeItsTime means that the operator is responsible for a fault whose planned time has not been reached.
 var errBeforeItsTime = errors.New("its time has not come")
 
-// errKillsInTime says that pods are deleted by a job, which wakes the run up.
+// errKillsInTime means that a background job deletes the pods. The job wakes up the run when it is done.
 var errKillsInTime = errors.New("its pods are being deleted")
 
-// kill deletes the pods that a fault kills at its time, in a job: neither does a reconciliation wait for an
-// instant, nor an instant for a reconciliation. It returns when they were deleted, counted from the start of measuring.
+// kill deletes the pods of a kill fault at the planned time, in a background job. So no reconciliation blocks until
+// that time, and a slow reconciliation does not delay the kill. It returns the time of the deletion, relative to the
+// start of measuring.
 func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	key := in.job("kill " + l.Fault.Name)
 	at, state, err := background.Outcome[time.Duration](in.Jobs, key)
@@ -251,7 +258,7 @@ func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	return 0, errKillsInTime
 }
 
-// marked returns the pods that a fault kills; not their replacements.
+// marked returns the pods that a fault kills, without pods that have already replaced them.
 func (in *clusterInjector) marked(l *fault.Life) (pods []*corev1.Pod) {
 	for i, id := range l.Targets.From {
 		uid, _, _ := strings.Cut(l.Marks[i], "/")
@@ -262,7 +269,7 @@ func (in *clusterInjector) marked(l *fault.Life) (pods []*corev1.Pod) {
 	return pods
 }
 
-// deletePods deletes pods side by side, without grace.
+// deletePods deletes pods concurrently, without a grace period.
 func deletePods(ctx context.Context, c client.Client, pods []*corev1.Pod) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(podclient.AtOnce)
@@ -272,8 +279,8 @@ func deletePods(ctx context.Context, c client.Client, pods []*corev1.Pod) error 
 	return group.Wait()
 }
 
-// Propagated implements fault.Injector: it uses the reports of nodes, sidecars, Chaos Mesh and Kubernetes about
-// themselves. If injectors keep the time themselves, their logs have the true time of the fault.
+// Propagated implements fault.Injector. It relies on the reports of nodes, sidecars, Chaos Mesh and Kubernetes. For
+// injectors that keep the time themselves, their logs contain the actual time of the fault.
 func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, _, err := in.observe(ctx, l)
@@ -290,8 +297,8 @@ func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fau
 	return true, nil
 }
 
-// lives reports whether the marked process still runs. Kubernetes may report that a pod is deleted before it reports
-// that its process has exited.
+// lives reports whether the marked process is still running. A deleted pod does not prove that: Kubernetes may report
+// the deletion of a pod before it reports that the process has exited.
 func (in *clusterInjector) lives(was string, n *database.Node, by string) bool {
 	uid, _, _ := strings.Cut(was, "/")
 	switch {
@@ -303,8 +310,8 @@ func (in *clusterInjector) lives(was string, n *database.Node, by string) bool {
 	return was == mark(n)
 }
 
-// Recover implements fault.Injector. Injectors that keep the time themselves also stop the fault, unless it was
-// abandoned.
+// Recover implements fault.Injector. Injectors that keep the time themselves also stop the fault themselves, unless it
+// was abandoned.
 func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
 	if faultstatus.ByItself(l) && l.Problem == "" {
 		return nil
@@ -313,7 +320,8 @@ func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.
 }
 
 // Recovered implements fault.Injector. A restarted node has recovered when it has replayed its journal, found its
-// peers, and applies its instructions again. If a new incarnation replaces the node, no data may lack a copy any more.
+// peers, and received its instructions again. If a new incarnation replaces the node, all data must also have its full
+// number of copies again.
 func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, ended, err := in.observe(ctx, l)
@@ -331,6 +339,7 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 				return false, fmt.Errorf("node %s: %s", n.PodName, cmp.Or(n.Problem, "it is not ready yet"))
 			}
 		}
+		// A restarted process has lost its agenda. It needs the agenda again for its remaining faults.
 		if err := in.tell(ctx, l.Targets.From); err != nil {
 			return false, err
 		}
@@ -347,7 +356,7 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 	return ok, err
 }
 
-// Cleanup implements fault.Injector: it removes an object that has killed its targets, and cancels the instructions for
+// Cleanup implements fault.Injector. It removes an object that has killed its targets, and cancels the instructions for
 // a fault that was abandoned before it started.
 func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
 	if (faultstatus.ByItself(l) || l.Lasting) && l.Injecting == nil {
@@ -371,8 +380,9 @@ func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
 	return nil
 }
 
-// orWithoutChaos records that Chaos Mesh was removed while the fault lasted. There is then no object left to delete,
-// and no component can report whether its effect is gone.
+// orWithoutChaos turns the error that Chaos Mesh is not installed into a problem of the fault: Chaos Mesh was removed
+// while the fault was active. There is then no object left to delete, and no component can report whether the effect is
+// gone.
 func (in *clusterInjector) orWithoutChaos(l *fault.Life, err error) error {
 	if l.Injector != string(v1alpha1.InjectorChaosMesh) || !errors.Is(err, chaosmesh.ErrNotInstalled) {
 		return err
@@ -383,8 +393,8 @@ func (in *clusterInjector) orWithoutChaos(l *fault.Life, err error) error {
 	return nil
 }
 
-// lease is until faultLease after the last fault that has begun shall be over: Chaos Mesh ends it when no operator
-// does.
+// lease returns the time after which Chaos Mesh removes the current faults on its own if no operator does: faultLease
+// after the planned end of the last of them.
 func (in *clusterInjector) lease() time.Duration {
 	d := faultLease
 	for _, l := range in.timeline.Lives {
@@ -407,14 +417,16 @@ func (in *clusterInjector) apply(ctx context.Context) error {
 	return in.applyChaos(ctx)
 }
 
-// nodeFaults reports whether nodes inject a fault into themselves.
+// nodeFaults reports whether nodes inject the fault into themselves.
 func nodeFaults(l *fault.Life) bool { return l.Injector == string(v1alpha1.InjectorBuiltIn) }
 
-// reachable returns the nodes that can receive instructions: nodes that are neither lost nor down.
+// reachable returns the nodes that can receive instructions: nodes that are neither lost nor down because of a fault.
 func (in *clusterInjector) reachable() (out []geo.NodeID) {
 	lost, away := in.timeline.Lost(), faultstatus.Down(in.timeline)
 	for i := range in.nodes {
 		n := &in.nodes[i]
+		// A node that is down according to plan but answers, for example before its shutdown, must still receive
+		// instructions.
 		if slices.Contains(lost, n.ID) || n.Status == nil && slices.Contains(away, n.ID) {
 			continue
 		}
@@ -423,7 +435,7 @@ func (in *clusterInjector) reachable() (out []geo.NodeID) {
 	return out
 }
 
-// applyNodes gives all nodes their agendas.
+// applyNodes sends all reachable nodes their agendas.
 func (in *clusterInjector) applyNodes(ctx context.Context) error {
 	if !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return nodeFaults(l) || l.Lasting }) {
 		return nil // no instruction was ever sent
@@ -431,9 +443,9 @@ func (in *clusterInjector) applyNodes(ctx context.Context) error {
 	return in.tell(ctx, in.reachable())
 }
 
-// tell sends some nodes their agendas, each in terms of its own clock. From the time of a kill, the remaining nodes
-// know the lost nodes, even if the operator is unavailable. Programs detect losses themselves, and the probes next to
-// them accept no instructions.
+// tell sends agendas to the given nodes, with times converted to each node's clock. From the time of a kill, the
+// remaining nodes know the lost nodes, even if the operator is unavailable. Programs detect losses themselves, and the
+// probes next to them accept no instructions.
 func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	if in.db.Spec.RunsPrograms() {
 		return nil
@@ -447,6 +459,7 @@ func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	for _, id := range nodes {
 		n := in.node(id)
 		a := fault.Agenda(in.timeline.NodePlan(id, nodeFaults), in.clocks[id].Zero.Sub(in.timeline.Start), departures, id)
+		// The agenda is meant for this process. If another process has replaced it, the node must reject the agenda.
 		a.Process = n.Status.Process
 		group.Go(func() error {
 			if err := in.Pods.Nodes(in.db.UID).Disturb(ctx, n.Address, a); err != nil {
@@ -458,7 +471,7 @@ func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	return group.Wait()
 }
 
-// readClocks reads the clocks of some nodes, once in a reconciliation.
+// readClocks reads the clocks of the given nodes, once per reconciliation.
 func (in *clusterInjector) readClocks(ctx context.Context, nodes []geo.NodeID) error {
 	clocks := make([]podclient.Clock, len(nodes))
 	group, ctx := errgroup.WithContext(ctx)
@@ -488,7 +501,7 @@ func (in *clusterInjector) readClocks(ctx context.Context, nodes []geo.NodeID) e
 	return nil
 }
 
-// applyPhases sends the sidecars their phases; the error names a sidecar that does not have them yet.
+// applyPhases sends the sidecars their phases. It returns an error that names a sidecar which does not have them yet.
 func (in *clusterInjector) applyPhases(ctx context.Context) error {
 	if err := in.applyNetwork(ctx); err != nil {
 		return err
@@ -504,7 +517,7 @@ func (in *clusterInjector) applyPhases(ctx context.Context) error {
 	return err
 }
 
-// observe sets the true times of a fault that is injected by nodes or sidecars.
+// observe sets the actual times of a fault that nodes or sidecars inject.
 func (in *clusterInjector) observe(ctx context.Context, l *fault.Life) (begun, ended bool, err error) {
 	if l.Injector == string(v1alpha1.InjectorSidecar) {
 		if err := in.readSidecars(ctx); err != nil {
@@ -520,8 +533,8 @@ func (in *clusterInjector) observe(ctx context.Context, l *fault.Life) (begun, e
 	return begun, ended, nil
 }
 
-// network returns the database's network, with the faults that are merged into it; nil if its backend sends pods
-// nothing.
+// network returns the database's network with the faults that are merged into it, or nil if its backend sends nothing
+// to pods.
 func (in *clusterInjector) network(ctx context.Context) (*emulation.Network, error) {
 	if !in.current.TellsPods() {
 		return nil, nil
@@ -544,8 +557,8 @@ func (in *clusterInjector) applyNetwork(ctx context.Context) error {
 	return in.backend().Ensure(ctx, n)
 }
 
-// settled reports whether the combined state of all faults is in effect, as far as the injectors of l are concerned;
-// the error names a part that is not.
+// settled reports whether the combined state of all faults is in effect, as far as the injector of l is concerned. The
+// error names a part that is not.
 func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, error) {
 	for _, id := range in.reachable() {
 		n := in.node(id)
@@ -582,7 +595,7 @@ func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, er
 	return true, nil
 }
 
-// knowsLost reports whether a node knows which other nodes are permanently lost.
+// knowsLost reports whether a node has been informed of all other nodes that are permanently lost.
 func (in *clusterInjector) knowsLost(n *database.Node) bool {
 	var lost []int
 	for _, id := range in.timeline.Lost() {
@@ -593,7 +606,7 @@ func (in *clusterInjector) knowsLost(n *database.Node) bool {
 	return len(lost) == 0 || in.db.Spec.RunsPrograms() || n.Status.Disturbance != nil && slices.Equal(n.Status.Disturbance.Lost, lost)
 }
 
-// hold keeps up what active faults do, and notes what did not hold.
+// hold maintains the effects of active faults, and records a problem if an effect did not last.
 func (in *clusterInjector) hold(ctx context.Context) error {
 	var active []*fault.Life
 	chaos := false
@@ -622,6 +635,8 @@ func (in *clusterInjector) hold(ctx context.Context) error {
 			continue
 		}
 		for _, f := range flaws {
+			// While another link fault starts or stops, all NetworkChaos objects are recreated, which is not a problem of
+			// this fault.
 			if !f.Leaving && in.injects(f.Object, l) && !in.turning(l) {
 				l.Problem = fmt.Sprintf("it did not last: %s %s %s", f.Object.GetKind(), f.Object.GetName(), f.Problem)
 			}

@@ -26,11 +26,12 @@ import (
 type nodeLog struct {
 	id  geo.NodeID
 	log *admin.Log
-	// zero is the time at which its monotonic clock showed 0, from the start of measuring.
+	// zero is the time at which the node's monotonic clock was 0, relative to the start of measuring. within is the error
+	// bound of zero.
 	zero, within time.Duration
 }
 
-// readLogs reads the logs of all nodes that are not lost, once per reconciliation. Programs that are not Geobench's
+// readLogs reads the logs of all reachable nodes, once per reconciliation. Programs that are not part of Geobench
 // receive no instructions, and the probes next to them keep no log.
 func (in *clusterInjector) readLogs(ctx context.Context) error {
 	if in.nodeTracks != nil || in.current.Database.Client != nil {
@@ -67,14 +68,15 @@ func (in *clusterInjector) readLogs(ctx context.Context) error {
 	return nil
 }
 
-// forgotten notes that a log says nothing of a part of the run, up to a time.
+// forgotten records that a log no longer covers the part of the run before the time until.
 func (in *clusterInjector) forgotten(name, why string, until time.Duration) {
+	// Entries from before the first warm-up do not concern the run.
 	if from := -in.run.Spec.Load.Warmup.Duration; until > from {
 		in.losses = append(in.losses, fault.Deviation{Name: name, What: "unknown, since " + why, From: from, To: until})
 	}
 }
 
-// readSidecars asks all sidecars for their logs, once in a reconciliation.
+// readSidecars reads the logs of all sidecars, once per reconciliation.
 func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	if in.sidecarTracks != nil || in.current.Emulation() != v1alpha1.EmulationSidecar {
 		return nil
@@ -124,6 +126,8 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	in.sidecarTracks, in.sidecarLate = tracks, map[string]sidecarLate{}
 	for i, log := range logs {
 		in.sidecarLate[pods[i].Name] = lateOf(log, sinces[i])
+		// A sidecar that restarts passes packets without delay until it has its configuration again, except when a fault
+		// planned the restart.
 		if start := sinces[i](log.Since); start > -in.run.Spec.Load.Warmup.Duration && !tracks[i].StartedAnew(start) {
 			in.losses = append(in.losses, fault.Deviation{Name: tracks[i].Name, What: "started anew: until then packets passed as they came", From: start, To: start + time.Millisecond})
 		}
@@ -134,8 +138,8 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	return nil
 }
 
-// sidecarTrack compares the log of a pod's sidecar with its instructions. since converts to the time from the start of
-// measuring.
+// sidecarTrack compares the log of a pod's sidecar with its instructions. since converts a time to the time since the
+// start of measuring.
 func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Planned[*emulation.Phase], since func(time.Time) time.Duration) *fault.Track[*wan.Config] {
 	declared, _ := config.At(time.Time{})
 	tr := &fault.Track[*wan.Config]{
@@ -143,7 +147,7 @@ func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Pla
 	}
 	before := declared
 	for i, phase := range config.Phases {
-		// A phase that makes no difference to this pod is none.
+		// Skip a phase that does not change this pod's network.
 		if state, _ := config.At(phase.From); !state.Same(before) {
 			tr.Plan = append(tr.Plan, fault.Planned[*wan.Config]{At: plan[i].At, State: state, Edges: plan[i].Edges})
 			before = state
@@ -159,8 +163,8 @@ func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Pla
 	return tr
 }
 
-// deviations returns disturbances of nodes and links in the measured windows that are not in the plan. It also returns
-// the periods in which links were too fast, and sets the true times of the timeline's faults.
+// deviations returns the disturbances of nodes and links in the measured windows that are not in the plan, and the
+// periods in which links were too fast. It also sets the actual times of the timeline's faults.
 func (in *clusterInjector) deviations(ctx context.Context) ([]fault.Deviation, []fault.FastLink, error) {
 	if err := in.readLogs(ctx); err != nil {
 		return nil, nil, err

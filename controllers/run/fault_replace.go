@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// database adapts the run's database for fault injection; nil if it is not one of Geobench's own engines.
+// database returns the run's database for fault injection, or nil if its engine is not one of Geobench's own.
 func (in *clusterInjector) database() *fault.Database {
 	d := &in.current.Database
 	e, params := engines.Of(d.Engine, d.Parameters)
@@ -25,10 +25,10 @@ func (in *clusterInjector) database() *fault.Database {
 	return &fault.Database{Engine: e, Params: params, Topology: &d.Topology, Journals: in.db.Spec.Durability == v1alpha1.DurabilityJournal}
 }
 
-// replace notifies the waiting replacements of a kill's targets of their incarnations, which follow those of the killed
-// processes. If the operator is killed between a notification and its record, its successor sends the same notification
-// again. A second process in the same place would receive the number of the first: its peers detect that, and report
-// that the database has lost state.
+// replace sends the waiting replacements of a kill's targets their incarnations: the number of the killed process plus
+// one. If the operator is killed between this notification and its record, its successor sends the same notification
+// again. A second replacement process would receive the same number. Its peers detect that, and report that the
+// database has lost state.
 func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {
 	loaded, err := loadRequest(in.run)
 	if err != nil {
@@ -56,14 +56,14 @@ func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {
 	return group.Wait()
 }
 
-// incarnationOf reads from a mark which incarnation of its node the marked process is.
+// incarnationOf returns the incarnation in a mark: see mark.
 func incarnationOf(mark string) (uint32, error) {
 	n, err := strconv.ParseUint(mark[strings.LastIndexByte(mark, '/')+1:], 10, 32)
 	return uint32(n), err
 }
 
-// mending returns a node that has copies of data that lacks a copy elsewhere, or that does not answer; empty if there
-// is none.
+// mending names a node that stores data with a missing copy elsewhere, or a node that does not answer. It returns "" if
+// there is none.
 func (in *clusterInjector) mending() string {
 	for _, id := range in.reachable() {
 		switch n := in.node(id); {

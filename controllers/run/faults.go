@@ -23,9 +23,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// playFaults takes the next step of each fault that is due; over is true if there is none left. Each change of state is
-// in the status before any action of the new state. So an operator that is killed leaves its successor the necessary
-// information.
+// playFaults takes the next step of each fault whose time has come. over is true if no fault is left. Each change of
+// state is written to the status before any action of the new state, so a new operator can continue if this one is
+// killed.
 func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	in := s.injector()
 	if in == nil {
@@ -40,13 +40,15 @@ func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	}
 	s.events = append(s.events, in.changes(s.run)...)
 	faultstatus.Keep(s.run, in.timeline)
+	// The next step is due at a fixed time, so the run must wake up earlier than it would for polling. A delay of 0 would
+	// mean no wake-up.
 	if next != fault.Forever {
 		s.again = min(s.again, max(time.Millisecond, next-in.now()))
 	}
 	return in.timeline.Over(), nil
 }
 
-// changes are the events of what became of faults since the status was written.
+// changes returns the events for faults that have changed their state since the status was written.
 func (in *clusterInjector) changes(run *v1alpha1.BenchmarkRun) (out []kube.Event) {
 	for _, l := range in.timeline.Lives {
 		was := faultstatus.Find(run, l.Fault.Name)
@@ -72,7 +74,7 @@ func (in *clusterInjector) changes(run *v1alpha1.BenchmarkRun) (out []kube.Event
 	return out
 }
 
-// taken returns the nodes that faults have taken permanently, as planned, or are late to take.
+// taken returns the nodes that faults have removed permanently, as planned, and nodes whose planned removal is overdue.
 func (s *scope) taken() []geo.NodeID {
 	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
 	if tl == nil {
@@ -81,7 +83,7 @@ func (s *scope) taken() []geo.NodeID {
 	return tl.Departed(s.Clock.Now().Sub(tl.Start))
 }
 
-// actedOn reports whether a fault of the run acts on a node now, or is being taken away from it.
+// actedOn reports whether a fault of the run affects a node now, including the time until it is removed.
 func (s *scope) actedOn(id geo.NodeID) bool {
 	tl := faultstatus.Timeline(s.run, &s.current.Database.Topology)
 	if tl == nil {
@@ -91,8 +93,8 @@ func (s *scope) actedOn(id geo.NodeID) bool {
 	return slices.ContainsFunc(tl.Hits(id), func(i fault.Interval) bool { return i.From <= now && now <= i.To })
 }
 
-// explained reports whether a fault of the run explains the last exit of a container of the node: the fault acted on
-// the node at that time. After the fault has ended, it explains nothing.
+// explained reports whether a fault of the run explains the last exit of a container of the node: the fault affected
+// the node at the time of the exit. A fault that had already ended explains nothing.
 func (s *scope) explained(n *database.Node) bool {
 	if n.EndedAt.IsZero() {
 		return s.actedOn(n.ID)
@@ -101,14 +103,14 @@ func (s *scope) explained(n *database.Node) bool {
 	if tl == nil {
 		return false
 	}
-	from := n.EndedAt.Sub(tl.Start) // Kubernetes rounds to seconds
+	from := n.EndedAt.Sub(tl.Start) // Kubernetes rounds times to seconds
 	to := from + time.Second
 	return slices.ContainsFunc(tl.Hits(n.ID), func(i fault.Interval) bool { return i.From <= to && from <= i.To })
 }
 
 // endFaults removes the remaining effects of faults when a run is over or being deleted, and reports whether none is
-// left. It inspects the actual objects instead of the recorded states of the faults, and requires of the database only
-// its existing parts.
+// left. It inspects the actual objects instead of the recorded states of the faults, and tolerates missing parts of the
+// database.
 func (s *scope) endFaults(ctx context.Context) (bool, error) {
 	if len(s.run.Status.Faults) == 0 {
 		return true, nil
@@ -134,14 +136,14 @@ func (s *scope) endFaults(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// endChaos deletes the run's own objects of Chaos Mesh.
+// endChaos deletes the Chaos Mesh objects that the run owns.
 func (s *scope) endChaos(ctx context.Context) (bool, error) {
 	if !slices.ContainsFunc(s.run.Status.Faults, func(f v1alpha1.FaultStatus) bool { return f.Injector == v1alpha1.InjectorChaosMesh }) {
 		return true, nil
 	}
 	set := s.chaosSet()
 	if _, err := set.List(ctx, s.run.Namespace); errors.Is(err, chaosmesh.ErrNotInstalled) && s.unrecovered() {
-		// Its objects were deleted with it, but their effects were not removed from the pods.
+		// The objects were deleted with Chaos Mesh, but their effects may still be in the pods.
 		if err := s.replaceNodes(ctx); err != nil {
 			return false, err
 		}
@@ -158,7 +160,7 @@ func (s *scope) endChaos(ctx context.Context) (bool, error) {
 	return done, err
 }
 
-// unrecovered reports whether Chaos Mesh started an injection and did not stop it as planned.
+// unrecovered reports whether Chaos Mesh started an injection that did not end as planned.
 func (s *scope) unrecovered() bool {
 	return slices.ContainsFunc(s.run.Status.Faults, func(f v1alpha1.FaultStatus) bool {
 		return f.Injector == v1alpha1.InjectorChaosMesh && f.InjectingTime != nil && !f.Lasting && (f.RecoveredTime == nil || f.Message != "")
@@ -166,10 +168,11 @@ func (s *scope) unrecovered() bool {
 }
 
 // endDisturbances restores the declared state of the database's nodes and network. A node that does not answer recovers
-// by itself at the end of its agenda; a pod that does not run has no network to repair.
+// on its own at the end of its agenda. A pod that does not run has no network to restore.
 func (s *scope) endDisturbances(ctx context.Context) (bool, error) {
 	db := &v1alpha1.GeoDatabase{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)
+	// Another run may use the database already. Its nodes must not be touched any more.
 	if err != nil || db.Status.ActiveRun != s.run.Name || db.DeletionTimestamp != nil {
 		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
 	}
@@ -177,6 +180,7 @@ func (s *scope) endDisturbances(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	current, _, err := database.FindIncarnations(ctx, s.Live, s.Credentials, db)
+	// The nodes of another incarnation never had these faults.
 	if err != nil || current == nil || current.Foreign || current.ID() != s.run.Status.DatabaseIncarnation {
 		return err == nil, err
 	}
@@ -190,6 +194,8 @@ func (s *scope) endDisturbances(ctx context.Context) (bool, error) {
 		if n.Status == nil || n.Status.Disturbance == nil && n.Status.Ahead == 0 {
 			continue
 		}
+		// The node's status shows the disturbance until the node has processed the empty agenda, so the next reconciliation
+		// checks again.
 		clean = false
 		if err := s.Pods.Nodes(db.UID).Disturb(ctx, n.Address, &admin.Agenda{}); err != nil {
 			s.cleanupPending(fmt.Sprintf("what faults do to node %s (%s)", n.PodName, err))

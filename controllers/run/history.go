@@ -24,20 +24,20 @@ import (
 func recorded(run *v1alpha1.BenchmarkRun) bool { return history.Needed(run.Spec.Verify) }
 
 const (
-	// historySlack is the size limit of the folder minus deploy.MaxHistory: a kubelet evicts pods with a folder that is
-	// too large.
+	// historySlack is the difference between the size limit of the folder and deploy.MaxHistory, in bytes. It is needed
+	// because a kubelet evicts pods whose folder exceeds its limit.
 	historySlack = 16 << 20
 
-	// leastHistoryMemory and mostHistoryMemory bound the operator's memory for checking, in bytes, whatever its memory
-	// limit.
+	// leastHistoryMemory and mostHistoryMemory bound the memory that the operator uses for checks, in bytes, whatever its
+	// memory limit.
 	leastHistoryMemory = 32 << 20
 	mostHistoryMemory  = 4 << 30
 
-	// clockDrift is what clocks of different machines may have moved apart since the workers read them.
+	// clockDrift is the maximum drift between clocks of different machines since the workers read them.
 	clockDrift = time.Millisecond
 )
 
-// addHistoryFolder gives a worker's pod a folder for its history.
+// addHistoryFolder adds a folder for the history to a worker's pod.
 func addHistoryFolder(pod *corev1.PodSpec, limit int64) {
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "history", VolumeSource: corev1.VolumeSource{
 		EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(*resource.NewQuantity(limit+historySlack, resource.BinarySI))},
@@ -46,7 +46,8 @@ func addHistoryFolder(pod *corev1.PodSpec, limit int64) {
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "history", MountPath: deploy.HistoryFolder})
 }
 
-// HistoryMemory returns half of the Go runtime's memory limit (GOMEMLIMIT), within bounds.
+// HistoryMemory returns half of the Go runtime's memory limit (GOMEMLIMIT) in bytes, within bounds, or 1 GiB without a
+// limit.
 func HistoryMemory() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
@@ -55,7 +56,8 @@ func HistoryMemory() int64 {
 	return min(max(limit/2, leastHistoryMemory), mostHistoryMemory)
 }
 
-// history fetches the records of the workers. Its error is a *trouble if some are lost.
+// history fetches the recorded histories of the workers. The error is a *trouble if a history is lost, and a
+// *notYetError if it could not be read yet.
 func (s *scope) history(ctx context.Context, workers []workerState) (*history.History, error) {
 	h := &history.History{}
 	var clocks clockSpread
@@ -81,8 +83,8 @@ func (s *scope) history(ctx context.Context, workers []workerState) (*history.Hi
 	return h, nil
 }
 
-// historyFits returns the memory that checking takes, in bytes, or the reason why nothing can be checked: not all was
-// recorded, or more than the operator has memory for.
+// historyFits returns the memory in bytes that a check of the history needs. problem is the reason if the history
+// cannot be checked: it is incomplete, or the operator has too little memory.
 func (s *scope) historyFits(workers []workerState) (memory int64, problem *result.Reason) {
 	say := func(reason, format string, args ...any) (int64, *result.Reason) {
 		return 0, &result.Reason{Reason: reason, Message: fmt.Sprintf(format, args...)}
@@ -106,10 +108,10 @@ func (s *scope) historyFits(workers []workerState) (memory int64, problem *resul
 	return history.Memory(transactions, operations), nil
 }
 
-// smaller says what makes a history smaller.
+// smaller is the advice on how to make a history smaller.
 const smaller = "choose fewer spec.load.clientsPerRegion or a shorter spec.load.duration"
 
-// readHistory adds a worker's history to h. After an error h is of no use.
+// readHistory appends a worker's history to h. After an error h must not be used.
 func (s *scope) readHistory(ctx context.Context, h *history.History, addr string, w *workerState) error {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
@@ -117,7 +119,7 @@ func (s *scope) readHistory(ctx context.Context, h *history.History, addr string
 	if err != nil {
 		return err
 	}
-	defer body.Close() //nolint:errcheck // all of it was read, or it does not matter
+	defer body.Close() //nolint:errcheck // it was read completely, or the error does not matter
 	var said deploy.History
 	if err := json.Unmarshal([]byte(w.report.Data[deploy.KeyHistory]), &said); err != nil {
 		return err
@@ -126,19 +128,21 @@ func (s *scope) readHistory(ctx context.Context, h *history.History, addr string
 	if err := h.ReadFile(body, history.Size{Transactions: said.Transactions, Operations: said.Operations}); err != nil {
 		return err
 	}
+	// A truncated history could hide a violation.
 	if got := int64(h.Len() - before); got != said.Transactions {
 		return fmt.Errorf("it holds %d transactions, but the worker recorded %d", got, said.Transactions)
 	}
 	return nil
 }
 
-// clockSpread bounds how far the clocks of several machines are apart.
+// clockSpread bounds the difference between the clocks of several machines.
 type clockSpread struct {
 	machines    []string
-	first, last time.Duration // of the intervals in which the clocks are, as far ahead of this machine's
+	first, last time.Duration // bounds of the interval that contains all clocks, relative to the operator's clock
 }
 
-// add includes the clock reading of a worker on a machine.
+// add includes the clock reading of a worker: its clock is ahead of the operator's by ahead, with an error of at most
+// within.
 func (c *clockSpread) add(machine string, ahead, within time.Duration) {
 	if len(c.machines) == 0 {
 		c.first, c.last = ahead-within, ahead+within
@@ -149,7 +153,8 @@ func (c *clockSpread) add(machine string, ahead, within time.Duration) {
 	}
 }
 
-// bound returns 0 for one machine, because its processes share one clock.
+// bound returns the maximum difference between two of the clocks. It is 0 for a single machine, because its processes
+// share one clock.
 func (c *clockSpread) bound() time.Duration {
 	if len(c.machines) < 2 {
 		return 0

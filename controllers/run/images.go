@@ -12,15 +12,15 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// differentImages says which two pods of the run have different images for what their manifests call the same: a tag
-// has moved between the times at which their machines have pulled it. Empty where there are none.
+// differentImages describes two pods of the run that run different images although their manifests name the same image:
+// its tag was moved between the pulls. It returns "" if there are none.
 func (s *scope) differentImages(ctx context.Context) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelManagedBy: kube.ManagedBy}); err != nil {
 		return "", err
 	}
 	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	first := map[string]string{} // pod by role, container, repository and digest's kind
+	first := map[string]string{} // pod name by role, server, container and repository
 	image := map[string]string{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -47,8 +47,9 @@ func (s *scope) differentImages(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// imageOf parses a container runtime's image ID: the repository from which the image was pulled, and the digest there.
-// An imported image has no repository, and a different digest. Both are empty for any other ID.
+// imageOf parses the image ID that a container runtime reports. It returns the repository from which the image was
+// pulled, and the digest. An imported image has no repository, and its digest has another meaning. Both results are
+// empty for any other ID.
 func imageOf(id string) (repository, digest string) {
 	repository, digest, pulled := strings.Cut(id, "@")
 	if !pulled {

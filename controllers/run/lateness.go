@@ -13,19 +13,21 @@ import (
 	"github.com/geobench/geobench/internal/net/wan"
 )
 
-// sidecarLate is the lateness record of a sidecar. zero is the time at which its clock was 0, relative to the start of
-// measuring.
+// sidecarLate is the lateness record of a sidecar. zero is the time at which the sidecar's clock was 0, relative to the
+// start of measuring.
 type sidecarLate struct {
 	record *late.Record
 	zero   time.Duration
 }
 
-// lateOf takes the lateness out of the log of a sidecar. since counts from the start of measuring.
+// lateOf returns the lateness record in the log of a sidecar. since converts a time to the time since the start of
+// measuring.
 func lateOf(log *wan.Log, since func(time.Time) time.Duration) sidecarLate {
 	return sidecarLate{log.Late, since(log.Now) - log.Monotonic}
 }
 
-// nodeFacts returns the reports of nodes and sidecars about their processes, for nodes with logs that were read.
+// nodeFacts returns, for each node, what the node and its sidecar reported about their processes, as far as their logs
+// were read.
 func (in *clusterInjector) nodeFacts(ctx context.Context) ([]result.NodeFacts, error) {
 	facts := map[geo.NodeID]*result.NodeFacts{}
 	of := func(id geo.NodeID) *result.NodeFacts {
@@ -63,9 +65,9 @@ func (in *clusterInjector) nodeFacts(ctx context.Context) ([]result.NodeFacts, e
 	return out, nil
 }
 
-// lateness returns the lateness of a process of a node's pod in the measured windows. It excludes the time in which a
-// declared fault stopped the process or competed with it for the CPU. It returns nil if the record does not cover the
-// windows.
+// lateness returns the lateness of a process in the pod of node id during the measured windows. It excludes the time in
+// which a declared fault stopped the process or competed with it for the CPU. It returns nil if the record does not
+// cover the windows.
 func (in *clusterInjector) lateness(id geo.NodeID, record *late.Record, zero time.Duration) (*result.Lateness, error) {
 	if record == nil {
 		return nil, nil

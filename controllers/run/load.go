@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// loadRequest returns the data set for the nodes of a run.
+// loadRequest returns the request that makes the nodes load the data set of a run.
 func loadRequest(run *v1alpha1.BenchmarkRun) (*admin.LoadRequest, error) {
 	workload, err := json.Marshal(run.Spec.Workload)
 	if err != nil {
@@ -28,14 +28,14 @@ func loadRequest(run *v1alpha1.BenchmarkRun) (*admin.LoadRequest, error) {
 	return &admin.LoadRequest{Dataset: datasetName(run, workload), Workload: workload, Seed: uint64(run.Spec.Seed), Run: kube.Attempt(run), Traced: recorded(run)}, nil
 }
 
-// datasetName returns the name of the data set of one execution of a run: a node that has it need not load it again.
-// The transactions of an earlier execution have changed the rows that it loaded.
+// datasetName returns the name of the data set of one execution of a run. A node that already has the data set need not
+// load it again. The name depends on the execution, because transactions of an earlier execution have changed the rows.
 func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
 	return fmt.Sprintf("%s-%s", run.UID, deploy.ShortHash(kube.Attempt(run), string(workload), fmt.Sprint(run.Spec.Seed)))
 }
 
-// load loads the data set into every node. Nodes that already have it answer immediately, so an operator that was
-// killed halfway asks all nodes again.
+// load loads the data set into every node. Nodes that already have it answer immediately, so a new operator can simply
+// send the request to all nodes again.
 func (s *scope) load(ctx context.Context) error {
 	loading := s.job("load")
 	loaded, state, err := background.Outcome[*admin.LoadResponse](s.Jobs, loading)
@@ -46,7 +46,8 @@ func (s *scope) load(ctx context.Context) error {
 		s.fail("DataRefused", "%s", err)
 		return nil
 	case err != nil:
-		// A node that is busy with the last transactions of another run refuses for a moment; the stage has a deadline.
+		// A node that is still busy with the last transactions of another run refuses temporarily, so retry until the
+		// stage's deadline.
 		s.condition(v1alpha1.ConditionDataLoaded, false, "LoadFailed", err.Error())
 		s.again = kube.PollFast
 		return nil
@@ -90,7 +91,8 @@ func (s *scope) load(ctx context.Context) error {
 	return nil
 }
 
-// loaders returns the nodes that are asked to load: all nodes, or the steward of a database that is not Geobench's own.
+// loaders returns the nodes that must load the data: all nodes, or the steward of a database that is not Geobench's
+// own.
 func (s *scope) loaders(ctx context.Context) ([]database.Node, error) {
 	if !s.stewarded() {
 		return database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
@@ -105,8 +107,8 @@ func (s *scope) loaders(ctx context.Context) ([]database.Node, error) {
 	return []database.Node{*n}, nil
 }
 
-// loadNodes makes all nodes load a data set, and returns the total that they hold. A steward is the only loader, and
-// also describes the database.
+// loadNodes makes all nodes load a data set, and returns the total number of rows and bytes. A steward is the only
+// loader, and its response also describes the database.
 func loadNodes(ctx context.Context, clients podclient.Nodes, nodes []database.Node, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	var rows, bytes atomic.Int64
 	targets := make([]json.RawMessage, len(nodes))

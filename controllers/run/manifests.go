@@ -22,24 +22,24 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// manifestsKey is the key of the ConfigMap that keeps the manifests of a run.
+// manifestsKey is the key in the ConfigMap that stores the manifests of a run.
 const manifestsKey = "manifests.json.gz"
 
-// manifests are the manifests with which a run was accepted. The result shows them, and prices and judgements use them,
-// even if the objects have changed since.
+// manifests are the manifests with which a run was accepted. The result includes them, and the run is priced and judged
+// by them, even if the objects have changed since.
 type manifests struct {
 	result.Manifests
-	// Hash is the hash of the database's plan: nodes with a different hash are a different database.
+	// Hash is the hash of the database's plan. Nodes with a different hash belong to a different database.
 	Hash string `json:"hash"`
-	// DatabaseGeneration is the generation of the GeoDatabase. ProfileName names the NetworkProfile of its network, and is
-	// empty for an inline or built-in network.
+	// DatabaseGeneration is the generation of the GeoDatabase. ProfileName names the NetworkProfile of its network; it is
+	// empty for an inline or built-in profile.
 	DatabaseGeneration int64  `json:"databaseGeneration"`
 	ProfileName        string `json:"profileName,omitempty"`
 	// Mounted are the ConfigMaps that the database's pods mount.
 	Mounted []database.Mounted `json:"mounted,omitempty"`
 }
 
-// takeManifests gathers the manifests that a run would begin with now.
+// takeManifests returns the manifests with which a run would start now.
 func takeManifests(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *database.Plan) *manifests {
 	return &manifests{
 		Manifests: result.Manifests{Run: &run.Spec, Database: &db.Spec, Network: plan.Profile.Spec, ConfigMaps: database.DigestsOf(plan.Mounted)},
@@ -48,8 +48,8 @@ func takeManifests(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *d
 }
 
 // keepManifests stores the manifests in an immutable ConfigMap, and their digest in the status, which only the operator
-// writes. The digest is stored first: a ConfigMap found later under the name counts only if it matches. done is false
-// until both are stored.
+// writes. The digest is stored first, so a ConfigMap that is found later under the name is accepted only if it matches.
+// done is false until both are stored.
 func (s *scope) keepManifests(ctx context.Context, m *manifests) (done bool, err error) {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *scope) keepManifests(ctx context.Context, m *manifests) (done bool, err
 	if _, err := s.parseManifests(kept); err == nil {
 		return true, nil
 	}
-	// Of before the last edit, or somebody else's.
+	// The ConfigMap is from before the last edit, or another user created it.
 	return false, client.IgnoreNotFound(s.Client.Delete(ctx, kept, client.Preconditions{UID: &kept.UID}))
 }
 
@@ -94,7 +94,7 @@ func (s *scope) parseManifests(cm *corev1.ConfigMap) (*manifests, error) {
 	return m, json.Unmarshal(text, m)
 }
 
-// readManifests returns the manifests that the run began with.
+// readManifests returns the manifests with which the run started.
 func (s *scope) readManifests(ctx context.Context) (*manifests, error) {
 	cm := &corev1.ConfigMap{}
 	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: kube.ManifestsName(s.run)}, cm)
@@ -107,8 +107,8 @@ func (s *scope) readManifests(ctx context.Context) (*manifests, error) {
 	return s.parseManifests(cm)
 }
 
-// edited returns the objects that have changed since the run started, and among them the ConfigMaps with changed
-// contents.
+// edited describes the objects that have changed since the run started. configMaps names the ConfigMaps among them
+// whose contents have changed.
 func (s *scope) edited(ctx context.Context, m *manifests) (out, configMaps []string, err error) {
 	if s.db.Generation != m.DatabaseGeneration {
 		out = append(out, fmt.Sprintf("GeoDatabase %s (generation %d, was %d)", s.db.Name, s.db.Generation, m.DatabaseGeneration))
@@ -135,8 +135,8 @@ func (s *scope) edited(ctx context.Context, m *manifests) (out, configMaps []str
 	return out, configMaps, nil
 }
 
-// rewritten returns the ConfigMaps of the database's pods with contents that have changed since the run started.
-// written are the ConfigMaps that were written with the same contents.
+// rewritten returns the mounted ConfigMaps whose contents have changed since the run started. written are ConfigMaps
+// that were written again with the same contents.
 func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written []string, err error) {
 	now, err := database.FindMounted(ctx, s.Live, &v1alpha1.GeoDatabase{ObjectMeta: s.db.ObjectMeta, Spec: *m.Database})
 	if err != nil {
@@ -153,9 +153,9 @@ func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written [
 	return changed, written, nil
 }
 
-// noteEdits records edits during the run: the nodes still use the manifests from the start of the run. It returns
-// trouble if a ConfigMap that pods mount has changed. The files have then changed in all pods, and it is unknown which
-// programs have read them again.
+// noteEdits sets the condition ManifestsUnchanged. Edits of the database and its network do not affect a run, because
+// its nodes still use the manifests from its start. An edited ConfigMap that pods mount is trouble: the files have
+// changed in all pods, and it is unknown which programs have read them again.
 func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 	edited, configMaps, err := s.edited(ctx, m)
 	if err != nil {
@@ -174,7 +174,8 @@ func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 		strings.Join(configMaps, ", "), s.db.Name)
 }
 
-// checkIncarnation ends the run if the database's nodes are not the nodes for which it was accepted.
+// checkIncarnation returns an error that ends the run if the database's nodes were not deployed from the manifests with
+// which the run was accepted.
 func (s *scope) checkIncarnation(ctx context.Context, current *database.Incarnation) error {
 	m, err := s.readManifests(ctx)
 	if err != nil || current.Hash == m.Hash {

@@ -12,12 +12,12 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// measureEnd returns the time when the last measured window closes.
+// measureEnd returns the time at which the last measured window closes.
 func measureEnd(run *v1alpha1.BenchmarkRun) time.Time {
 	return run.Status.WarmupStartTime.Add(measuredTime(&run.Spec.Load))
 }
 
-// measure waits for the end of the last window and notes the nodes' counters.
+// measure waits until the last window closes, and then stores the nodes' counters and all clocks.
 func (s *scope) measure(ctx context.Context) error {
 	wait := measureEnd(s.run).Sub(s.Clock.Now())
 	s.again = min(max(wait, time.Millisecond), kube.PollRun)
@@ -28,9 +28,10 @@ func (s *scope) measure(ctx context.Context) error {
 		s.condition(v1alpha1.ConditionMeasured, false, "Measuring", s.progress())
 		return nil
 	}
+	// The snapshot is taken now, because nodes discard the round trips that they measured under load.
 	_, err := s.takeSnapshot(ctx, snapshotEnd)
 	if ended := (*podEndedError)(nil); err == nil {
-		// A worker that has handed in its report may end as it likes.
+		// A worker that has handed in its report may exit.
 		if err = s.noteClocks(ctx, clocksEnd); errors.As(err, &ended) && s.inState(deploy.StateDone) == len(s.workers) {
 			err = nil
 		}
@@ -50,7 +51,7 @@ func (s *scope) measure(ctx context.Context) error {
 	return nil
 }
 
-// progress summarises the workers' reports of their progress.
+// progress summarises the progress that the workers have reported.
 func (s *scope) progress() string {
 	var committed, aborted, rate int64
 	repetition := 0

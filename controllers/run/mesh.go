@@ -14,23 +14,23 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// noteMesh is the key of the note of the mesh that a run began in.
+// noteMesh is the key of the note with the mesh in which a run started.
 const noteMesh = "mesh.json.gz"
 
-// meshNote is the mesh in which a run began.
+// meshNote is the mesh in which a run started.
 type meshNote struct {
 	Mesh v1alpha1.MeshStatus `json:"mesh"`
-	// Proxies are those in pods, by the name of the pod.
+	// Proxies are the sidecar proxies, by pod name.
 	Proxies map[string]proxy `json:"proxies,omitempty"`
 }
 
 // proxy is a proxy in a pod.
 type proxy struct {
-	UID      string `json:"uid"` // the pod's
+	UID      string `json:"uid"` // UID of the pod
 	Restarts int32  `json:"restarts"`
 }
 
-// meshPods returns the pods with messages that a mesh carries: the pods of the database and of the run.
+// meshPods returns the running pods whose messages a mesh carries: the pods of the database and of the run.
 func (s *scope) meshPods(ctx context.Context) (pods []*corev1.Pod, err error) {
 	for i := range s.nodes {
 		if p := s.nodes[i].Pod; p != nil && p.DeletionTimestamp == nil && mesh.Begun(p) {
@@ -47,8 +47,8 @@ func (s *scope) meshPods(ctx context.Context) (pods []*corev1.Pod, err error) {
 	return pods, err
 }
 
-// enterMesh records the mesh of nodes and workers before the measurement. It returns false while they are not in the
-// same mesh.
+// enterMesh stores the mesh of nodes and workers before the measurement. It returns false while they are not all in the
+// same mesh or a proxy is down.
 func (s *scope) enterMesh(ctx context.Context) (bool, error) {
 	pods, err := s.meshPods(ctx)
 	if err != nil {
@@ -82,7 +82,8 @@ func (s *scope) enterMesh(ctx context.Context) (bool, error) {
 	return true, s.note(ctx, noteMesh, n)
 }
 
-// beganInMesh is what enterMesh has noted: nothing for a run that began in no mesh, or has not begun.
+// beganInMesh returns the note of enterMesh. Its mode is MeshNone for a run that started without a mesh or has not
+// started yet.
 func (s *scope) beganInMesh(ctx context.Context) (*meshNote, error) {
 	n := &meshNote{Mesh: v1alpha1.MeshStatus{Mode: v1alpha1.MeshNone}}
 	if s.run.Status.WarmupStartTime == nil {
@@ -101,8 +102,8 @@ func (s *scope) beganInMesh(ctx context.Context) (*meshNote, error) {
 	return n, nil
 }
 
-// proxyLost ends the run if a proxy of its mesh has exited: the connections in use were broken, and no fault of the
-// manifest declares this.
+// proxyLost ends the run if a proxy of its mesh has exited: the exit broke connections, and no fault of the manifest
+// declares that.
 func (s *scope) proxyLost(ctx context.Context) error {
 	began, err := s.beganInMesh(ctx)
 	if err != nil || len(began.Proxies) == 0 {
@@ -115,7 +116,7 @@ func (s *scope) proxyLost(ctx context.Context) error {
 	for _, pod := range pods {
 		was, known := began.Proxies[pod.Name]
 		if !known || was.UID != string(pod.UID) || pod.DeletionTimestamp != nil {
-			continue // another pod is another matter
+			continue // a replaced pod is handled by checkHealth
 		}
 		switch p := mesh.Of(pod); {
 		case p.Restarts > was.Restarts:
@@ -129,7 +130,7 @@ func (s *scope) proxyLost(ctx context.Context) error {
 	return nil
 }
 
-// leftMesh returns the mesh for the result, nil for none, and its changes since the run started.
+// leftMesh returns the mesh for the result, or nil for none, and the changes of the mesh since the run started.
 func (s *scope) leftMesh(ctx context.Context) (*v1alpha1.MeshStatus, []result.Reason, error) {
 	began, err := s.beganInMesh(ctx)
 	if err != nil {

@@ -29,7 +29,7 @@ var (
 
 func init() { ctrlmetrics.Registry.MustRegister(stageSeconds, faultLateness) }
 
-// observeFaults counts how far from their plan faults began and ended, as far as that has become known.
+// observeFaults records the deviation of each fault's actual start and end from its plan, once when it becomes known.
 func observeFaults(before, after *v1alpha1.BenchmarkRun) {
 	if after.Status.MeasureStartTime == nil {
 		return
@@ -63,7 +63,7 @@ func observeFaults(before, after *v1alpha1.BenchmarkRun) {
 	}
 }
 
-// observeStages counts the time that a run spent in the stage it left.
+// observeStages records the time that a run spent in the stage that it has left.
 func observeStages(before, after *v1alpha1.BenchmarkRun) {
 	was, is := &before.Status, &after.Status
 	if was.Stage == "" || was.Stage == is.Stage || was.StageStartTime == nil || is.StageStartTime == nil {
@@ -73,14 +73,15 @@ func observeStages(before, after *v1alpha1.BenchmarkRun) {
 }
 
 const (
-	// collectTimeout bounds the time of a scrape's cache reads.
+	// collectTimeout bounds the time for cache reads in one scrape.
 	collectTimeout = 5 * time.Second
-	// shownAfterEnd is the time for which a finished run has metrics by name: dashboards show its end, and old runs cost
-	// nothing.
+	// shownAfterEnd is the time for which a finished run keeps its metrics by name, so that dashboards show its end.
+	// Older runs have none, which bounds the number of series.
 	shownAfterEnd = 15 * time.Minute
 )
 
-// NewCollector returns the metrics of all runs and databases, read from reader when asked.
+// NewCollector returns a collector for the metrics of all runs and databases, which it reads from reader at each
+// scrape.
 func NewCollector(reader client.Reader, now clock.PassiveClock) prometheus.Collector {
 	of := append(metrics.RunMetrics(), metrics.Runs, metrics.Databases, metrics.NetworkVerified, metrics.DatabaseMesh)
 	return metrics.NewCollector(of, func(put metrics.Put) {

@@ -21,18 +21,18 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// notePods is the key of what Kubernetes has made of the run's pods, as a note: []result.Pods.
+// notePods is the key of the note with the effective specs of the run's pods: a []result.Pods.
 const notePods = "pods.json.gz"
 
-// holdPods compares all pods of the database and of the load generators with their templates. LimitRanges, default
-// classes and mutating webhooks change pods at admission, which no manifest declares: the run ends at the first
-// difference. The pods' effective specs are noted.
+// holdPods compares all pods of the database and of the load generators with their templates, and stores their
+// effective specs. LimitRanges, default classes and mutating webhooks can change pods at admission, which no manifest
+// declares. The error for the first difference ends the run.
 func (s *scope) holdPods(ctx context.Context) error {
 	pods, err := s.podsOfRun(ctx)
 	if err != nil {
 		return err
 	}
-	// Chaos Mesh shuts a pod down by giving it another image.
+	// Chaos Mesh shuts a pod down by replacing its image.
 	gone := faultstatus.PodNames(s.db, &s.current.Database.Topology, s.taken())
 	templates := map[types.UID]*corev1.PodSpec{}
 	var seen []result.Pods
@@ -62,14 +62,14 @@ func (s *scope) holdPods(ctx context.Context) error {
 	return s.note(ctx, notePods, seen)
 }
 
-// notedPods returns the pods in their state before the start.
+// notedPods returns the effective specs that were stored before the start.
 func (s *scope) notedPods(ctx context.Context) (pods []result.Pods, err error) {
 	_, err = s.noted(ctx, notePods, &pods)
 	return pods, err
 }
 
-// podsOfRun lists the pods of the database's incarnation and of the run's attempt by their names, from the API server
-// itself: the cache has no specs.
+// podsOfRun lists the pods of the database's incarnation and of the run's attempt, sorted by name. It reads from the
+// API server, because the cache omits pod specs.
 func (s *scope) podsOfRun(ctx context.Context) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelManagedBy: kube.ManagedBy}); err != nil {
@@ -113,6 +113,7 @@ func (s *scope) templateOf(ctx context.Context, pod *corev1.Pod, known map[types
 	if err := s.Live.Get(ctx, key, owner); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
+	// Any user can create a controller with this name and have it own the pod.
 	if owner.GetUID() != of.UID || owner.GetLabels()[kube.LabelManagedBy] != kube.ManagedBy {
 		return nil, nil
 	}
@@ -120,8 +121,8 @@ func (s *scope) templateOf(ctx context.Context, pod *corev1.Pod, known map[types
 	return spec, nil
 }
 
-// podDiffers returns the first difference between a pod and its template that can affect figures, with the field, the
-// actual and the wanted value; empty if there is none.
+// podDiffers describes the first difference between a pod and its template that can affect measurements: the field, its
+// actual value and the expected value. It returns "" if there is none.
 func podDiffers(pod *corev1.Pod, template *corev1.PodSpec) string {
 	differs := func(field, got, wanted string) string {
 		if got == wanted {
@@ -151,6 +152,7 @@ func podDiffers(pod *corev1.Pod, template *corev1.PodSpec) string {
 			return fmt.Sprintf("container %s (image %s) is in it, which its template does not have", c.Name, c.Image)
 		}
 	}
+	// No template contains ephemeral containers, so a user added this one.
 	for _, c := range pod.Spec.EphemeralContainers {
 		return fmt.Sprintf("container %s (image %s) was put into it", c.Name, c.Image)
 	}
@@ -176,10 +178,10 @@ func containersOf(spec *corev1.PodSpec) []corev1.Container {
 	return slices.Concat(spec.InitContainers, spec.Containers)
 }
 
-// runtimeVariables are environment variables by which somebody else can change how fast a program runs.
+// runtimeVariables lists environment variables that change the speed of a program.
 var runtimeVariables = []string{"GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "LD_PRELOAD", "JAVA_TOOL_OPTIONS"}
 
-// containerDiffers says what of a container is another than wanted; empty where nothing is.
+// containerDiffers describes how a container differs from its template, or returns "" if it does not.
 func containerDiffers(pod *corev1.Pod, got, wanted *corev1.Container) string {
 	if got.Image != wanted.Image && !sameDigest(got.Image, wanted.Image) {
 		return fmt.Sprintf("image is %s, wanted was %s", got.Image, wanted.Image)
@@ -189,6 +191,7 @@ func containerDiffers(pod *corev1.Pod, got, wanted *corev1.Container) string {
 	}
 	for _, e := range got.Env {
 		at := slices.IndexFunc(wanted.Env, func(w corev1.EnvVar) bool { return w.Name == e.Name })
+		// Webhooks often add variables. Only variables that affect the speed are rejected.
 		switch {
 		case at < 0 && slices.Contains(runtimeVariables, e.Name):
 			return fmt.Sprintf("env %s is %q, wanted was none", e.Name, e.Value)
@@ -197,7 +200,7 @@ func containerDiffers(pod *corev1.Pod, got, wanted *corev1.Container) string {
 		}
 	}
 	requests := wanted.Resources.Requests.DeepCopy()
-	for name, limit := range wanted.Resources.Limits { // the API server uses the limit if a request is omitted
+	for name, limit := range wanted.Resources.Limits { // the API server sets an omitted request to the limit
 		if _, known := requests[name]; !known {
 			if requests == nil {
 				requests = corev1.ResourceList{}
@@ -211,8 +214,9 @@ func containerDiffers(pod *corev1.Pod, got, wanted *corev1.Container) string {
 	if d := listDiffers("requests", got.Resources.Requests, requests); d != "" {
 		return d
 	}
+	// The limits of a running container can be changed in place, without a change of its template.
 	if running := statusOf(pod, got.Name); running != nil && running.Resources != nil && running.State.Running != nil {
-		told := corev1.ResourceList{} // a runtime need not report all of them
+		told := corev1.ResourceList{} // a runtime may omit some limits from its report
 		for name, limit := range wanted.Resources.Limits {
 			if _, known := running.Resources.Limits[name]; known {
 				told[name] = limit
@@ -223,7 +227,7 @@ func containerDiffers(pod *corev1.Pod, got, wanted *corev1.Container) string {
 	return ""
 }
 
-// listDiffers says which resource is another than wanted; empty where none is.
+// listDiffers describes the resources whose quantities differ, or returns "" if all are equal.
 func listDiffers(field string, got, wanted corev1.ResourceList) string {
 	names := map[corev1.ResourceName]bool{}
 	for _, list := range []corev1.ResourceList{got, wanted} {
@@ -249,7 +253,7 @@ func listDiffers(field string, got, wanted corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// sameDigest reports whether two image names have the same digest: mirrors rename images.
+// sameDigest reports whether two image names contain the same digest. Mirrors change the rest of the name.
 func sameDigest(a, b string) bool {
 	_, ofA, pinned := strings.Cut(a, "@")
 	_, ofB, _ := strings.Cut(b, "@")
@@ -264,7 +268,7 @@ func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
-// resourcesText are the resources of a whole pod.
+// resourcesText formats the pod-level resources, "" if there are none.
 func resourcesText(r *corev1.ResourceRequirements) string {
 	if r == nil || len(r.Limits)+len(r.Requests) == 0 {
 		return ""
@@ -283,7 +287,7 @@ func quantities(list corev1.ResourceList) map[string]string {
 	return out
 }
 
-// podAsItIs returns a pod's effective spec for the result.
+// podAsItIs returns the effective spec of a pod, for the result.
 func podAsItIs(pod *corev1.Pod) result.Pods {
 	p := result.Pods{Role: pod.Labels[kube.LabelRole], Names: []string{pod.Name}, RuntimeClass: ptr.Deref(pod.Spec.RuntimeClassName, ""), PriorityClass: pod.Spec.PriorityClassName}
 	for _, c := range containersOf(&pod.Spec) {

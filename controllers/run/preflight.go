@@ -14,11 +14,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// preflight finds out whether the run is possible, waits for its turn and takes the database.
+// preflight checks whether the run is possible, waits for its turn and reserves the database.
 func (s *scope) preflight(ctx context.Context) error {
 	st := &s.run.Status
 	s.again = kube.PollFast
-	// The run's time counts from the start of its turn.
+	// The time in which the run waits for its turn does not count.
 	waits := queued(s.run) || s.reason(v1alpha1.ConditionAccepted) == reasonTesting
 	late := !waits && s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
 	if s.db == nil {
@@ -38,7 +38,7 @@ func (s *scope) preflight(ctx context.Context) error {
 	if err != nil {
 		return s.refuse(err)
 	}
-	if problems := check.Run(s.run, s.db, s.Abilities); len(problems) > 0 { // as geobench validate
+	if problems := check.Run(s.run, s.db, s.Abilities); len(problems) > 0 { // the same checks as geobench validate
 		return s.refuse(kube.Refuse("InvalidSpec", "%s", problems))
 	}
 	if err := s.checkCapacity(ctx); err != nil {
@@ -55,12 +55,14 @@ func (s *scope) preflight(ctx context.Context) error {
 	if err != nil {
 		return s.refuse(err)
 	}
-	// The database must have recorded the run before the run may take it.
+	// The database's UID must be in the status before the run reserves the database, so that a recreated database is
+	// detected.
 	if st.DatabaseUID != string(s.db.UID) {
 		st.DatabaseUID = string(s.db.UID)
 		s.again = time.Millisecond
 		return nil
 	}
+	// Two runs could find each other in outdated caches, so the turn is decided by the API server's state.
 	ahead, err := s.ahead(ctx, s.Live)
 	if err != nil {
 		return err
@@ -82,7 +84,7 @@ func (s *scope) preflight(ctx context.Context) error {
 			fmt.Sprintf("waiting for GeoDatabase %s to be brought to its present spec", s.db.Name))
 		return nil
 	}
-	// From here on there is something to give back.
+	// From here on, the run creates objects that must be cleaned up.
 	if err := s.addFinalizer(ctx); err != nil {
 		return err
 	}
@@ -94,8 +96,9 @@ func (s *scope) preflight(ctx context.Context) error {
 		return err
 	}
 	if s.db.Status.ActiveRun != s.run.Name {
-		// The lock on the resource version makes sure that this is the database that was looked at.
-		base, spec := s.db.DeepCopy(), s.db.Spec.DeepCopy() // the spec may be rendered, and the answer's is not
+		// The lock on the resource version ensures that the database is unchanged since the checks, and that only one run
+		// reserves it.
+		base, spec := s.db.DeepCopy(), s.db.Spec.DeepCopy() // the spec may be rendered, but the patch returns the original
 		s.db.Status.ActiveRun = s.run.Name
 		if err := s.Client.Status().Patch(ctx, s.db, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})); err != nil {
 			return err

@@ -22,25 +22,25 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Runs take turns on a database, in the order of creation, then of name. Thousands may wait, so waiting costs only one
-// request to the API server. The runs ahead are looked up in the cache, and a run is woken up when it becomes the first
-// (see wakesUp). The API server's state decides the turns (see preflight).
+// Runs take turns on a database, in the order of creation and then of name. Thousands of runs may wait, so waiting
+// costs at most one request to the API server. Runs look up the runs ahead in the cache, and a run is woken up when it
+// becomes the first (see wakesUp). The state in the API server decides whose turn it is (see preflight).
 
-// queued reports whether a run waits for its turn, according to its status.
+// queued reports whether, according to its status, the run waits for its turn.
 func queued(run *v1alpha1.BenchmarkRun) bool {
 	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionAccepted)
 	return run.Status.Stage == v1alpha1.StagePreflight && c != nil && c.Reason == health.DatabaseBusy
 }
 
-// takesTurns reports whether a run holds nothing yet and its request is unchanged since it was last reconciled.
+// takesTurns reports whether the run has reserved nothing yet and its spec is unchanged since it was last reconciled.
 func takesTurns(run *v1alpha1.BenchmarkRun) bool {
 	st := &run.Status
 	return run.DeletionTimestamp == nil && !run.Spec.Cancel && !run.Held() && !controllerutil.ContainsFinalizer(run, kube.Finalizer) &&
 		(st.Stage == "" || queued(run) && st.RunID == run.Spec.RunID && st.ObservedGeneration == run.Generation)
 }
 
-// waitInQueue leaves a run waiting while other runs precede it in the cache; it returns false if the run needs a full
-// reconciliation. A new run gets the waiting condition once it is known to be possible.
+// waitInQueue handles a run that must keep waiting because other runs in the cache precede it. It returns false if the
+// run needs a full reconciliation. A new run is marked as waiting only once its spec has passed the checks.
 func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName) (bool, reconcile.Result, error) {
 	run, db := &v1alpha1.BenchmarkRun{}, &v1alpha1.GeoDatabase{}
 	if r.Client.Get(ctx, name, run) != nil || !takesTurns(run) ||
@@ -57,12 +57,13 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 	}
 	if run.Status.Stage == "" {
 		_, err := database.NewPlan(ctx, r.Client, r.Client, r.Abilities, r.Choose, db, r.Image)
-		// The capabilities of the cluster are determined for the first run in the queue.
+		// Probes of the cluster's capabilities are left to the first run in the queue.
 		if pending := (*database.PendingError)(nil); err != nil && !errors.As(err, &pending) || len(check.Run(run, db, r.Abilities)) > 0 {
 			return false, reconcile.Result{}, nil
 		}
 		s.begin()
 	}
+	// The status of a waiting run is not written at each change of the queue, but again when only one run is left ahead.
 	if !queued(run) || len(ahead) == 1 {
 		s.queue(ahead)
 	}
@@ -71,7 +72,7 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 	return true, result, err
 }
 
-// queue says that the run waits for its turn.
+// queue reports that the run waits for its turn.
 func (s *scope) queue(ahead []string) {
 	message := fmt.Sprintf("waiting for BenchmarkRun %s, which uses GeoDatabase %s or comes first", ahead[0], s.db.Name)
 	if more := len(ahead) - 1; more > 0 {
@@ -84,8 +85,8 @@ func (s *scope) queue(ahead []string) {
 	s.again = kube.PollQueue
 }
 
-// ahead returns the runs that use the database or have waited for it longer: the run that uses it first, then the
-// waiting runs in order. It omits the run's own functional tests, because they are part of its turn.
+// ahead returns the names of the runs that precede this run: first the run that uses the database, then the waiting
+// runs in order. It omits the run's own functional tests, because they are part of its turn.
 func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, error) {
 	active := s.db.Status.ActiveRun
 	if active == s.run.Name {
@@ -111,11 +112,12 @@ func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, erro
 	return out, nil
 }
 
-// contenders are the runs on a database that are neither over nor held, in the order of their turns. A functional test
-// has its turn right before the run that it is a test of.
+// contenders returns the unfinished runs on a database that are not held, in the order of their turns. The turn of a
+// functional test is directly before the run that requested it.
 func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) ([]*v1alpha1.BenchmarkRun, error) {
 	list := &v1alpha1.BenchmarkRunList{}
-	if err := reader.List(ctx, list, client.InNamespace(db.Namespace), client.UnsafeDisableDeepCopy); err != nil { // nothing is changed of them
+	// the list is only read
+	if err := reader.List(ctx, list, client.InNamespace(db.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	var out []*v1alpha1.BenchmarkRun
@@ -133,6 +135,7 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 		switch {
 		case ta != tb:
 			return byAge(ta, tb)
+		// Tests share the turn of the run that requested them, and that run is last.
 		case a == ta:
 			return 1
 		case b == tb:
@@ -143,8 +146,8 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 	return out, nil
 }
 
-// turnOf returns the run that determines a run's turn: the run itself, or the run that it is a functional test of. A
-// run that falsely claims to be a test waits like any other.
+// turnOf returns the run that determines the turn of run: the run that requested it as a functional test, or run
+// itself. A run that falsely claims to be a test waits like any other run.
 func turnOf(run *v1alpha1.BenchmarkRun, all []v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {
 	if owner := tested(run); owner != nil {
 		for i := range all {
@@ -156,13 +159,13 @@ func turnOf(run *v1alpha1.BenchmarkRun, all []v1alpha1.BenchmarkRun) *v1alpha1.B
 	return run
 }
 
-// byAge orders runs by their creation, then by their names.
+// byAge orders runs by creation time, then by name.
 func byAge(a, b *v1alpha1.BenchmarkRun) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// wakesUp returns the runs affected by a change of a database, or of another run on it. They are the run that uses the
-// database, the runs that do not wait for their turn, and the first run that does.
+// wakesUp returns the runs to reconcile after a change of a database, or of another run on it: the run that uses the
+// database, all runs that are not waiting for their turn, and the first waiting run if the database is free.
 func (r *Reconciler) wakesUp(ctx context.Context, db *v1alpha1.GeoDatabase) (out []reconcile.Request) {
 	runs, err := contenders(ctx, r.Client, db)
 	if err != nil {
@@ -178,7 +181,7 @@ func (r *Reconciler) wakesUp(ctx context.Context, db *v1alpha1.GeoDatabase) (out
 	return out
 }
 
-// leavesQueue lets through that a run has ended, gone or is held, so that others may move up.
+// leavesQueue passes updates with which a run finishes, is held or is being deleted, so that other runs may advance.
 type leavesQueue struct{ predicate.Funcs }
 
 func (leavesQueue) Create(ctrlevent.CreateEvent) bool   { return false }

@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// storeResult stores the document in the run's result ConfigMap, replacing the result of an earlier attempt. The
-// ConfigMap is immutable, and its seal proves that the operator has made it.
+// storeResult stores the document in the run's result ConfigMap, and replaces the result of an earlier attempt. The
+// ConfigMap is immutable, and its seal proves that the operator created it.
 func (s *scope) storeResult(ctx context.Context, doc *result.Document) error {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.ResultName(s.run), Namespace: s.run.Namespace, Labels: kube.RunLabels(s.run, kube.RoleResult)},
@@ -43,7 +43,7 @@ func (s *scope) storeResult(ctx context.Context, doc *result.Document) error {
 	if err != nil {
 		return err
 	}
-	if old != nil { // of an earlier attempt, or of an earlier run of this name that has expired
+	if old != nil { // the result of an earlier attempt, or of an expired run with the same name
 		if err := s.Client.Delete(ctx, old, client.Preconditions{UID: &old.UID}); client.IgnoreNotFound(err) != nil {
 			return err
 		}
@@ -59,8 +59,8 @@ func (s *scope) resultKey(ctx context.Context) ([]byte, error) {
 	return a.Key(operatorca.KeyResult, string(s.run.UID), kube.Attempt(s.run)), nil
 }
 
-// resultObject returns the ConfigMap that has the name of the run's result; nil when there is none. One that is neither
-// the run's nor left by an expired run of its name is a *kube.NameTakenError.
+// resultObject returns the ConfigMap with the name of the run's result, or nil if there is none. It returns a
+// *kube.NameTakenError if the ConfigMap belongs neither to the run nor to an expired run of the same name.
 func (s *scope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{}
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: kube.ResultName(s.run)}, cm); err != nil {
@@ -72,8 +72,8 @@ func (s *scope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) {
 	return cm, nil
 }
 
-// storedResult returns the document that this attempt has stored, and its digest, or nil. One that the operator has not
-// stored ends the run.
+// storedResult returns the document that this attempt has stored, and its digest, or nil if there is none. A document
+// that the operator did not store is trouble.
 func (s *scope) storedResult(ctx context.Context) (*result.Document, string, error) {
 	forged := troubled(result.ReasonResultForged, "ConfigMap %s was made by somebody else: delete it, and run again", kube.ResultName(s.run))
 	cm, err := s.resultObject(ctx)
@@ -99,7 +99,7 @@ func (s *scope) storedResult(ctx context.Context) (*result.Document, string, err
 }
 
 // execution returns the execution that a result of this run must name. It returns nil for a run that an earlier version
-// of the operator started, because its results name none.
+// of the operator started, because its result names none.
 func (s *scope) execution() *result.Execution {
 	st := &s.run.Status
 	if st.Execution == "" || st.WarmupStartTime == nil {

@@ -21,10 +21,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// ways returns the objects that decide which connections the pods of a run can make, and where they lead. These are the
-// Services of its database and the NetworkPolicies that select its pods, from any author. The value of each changes
-// with every write, even a write of the same contents. all also has the other NetworkPolicies of the namespace, because
-// a policy may select no pod while a fault has killed its pods.
+// ways returns the objects that determine which connections the pods of a run can make, and where they lead: the
+// Services of its database and the NetworkPolicies that select its pods, whoever created them. The value of each entry
+// changes with every write, even a write of the same contents. all also includes the remaining NetworkPolicies of the
+// namespace, because a policy may select no pod while a fault has killed its pods.
 func (s *scope) ways(ctx context.Context) (ways, all map[string]string, err error) {
 	ways = map[string]string{}
 	services, err := s.services(ctx)
@@ -66,9 +66,10 @@ func (s *scope) services(ctx context.Context) ([]corev1.Service, error) {
 	return list.Items, err
 }
 
-// rerouted ends the run if one of its ways was written since it started, or if connections to its database are
-// diverted.
+// rerouted returns an error that ends the run if one of its ways was written since the start, or if connections to its
+// database are diverted.
 func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
+	// After the last window, a changed route can no longer affect measurements.
 	if before == nil || before.Ways == nil || s.atLeast(v1alpha1.StageRecover) {
 		return nil
 	}
@@ -91,8 +92,8 @@ func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 	return s.ledElsewhere(ctx)
 }
 
-// ledElsewhere ends the run when a Service of its database leads to addresses that Kubernetes itself has not found:
-// connections go there, too.
+// ledElsewhere returns an error that ends the run if an EndpointSlice that is not managed by Kubernetes adds addresses
+// to a Service of the database: connections would also go to these addresses.
 func (s *scope) ledElsewhere(ctx context.Context) error {
 	services, err := s.services(ctx)
 	if err != nil || len(services) == 0 {
@@ -102,7 +103,8 @@ func (s *scope) ledElsewhere(ctx context.Context) error {
 	for i := range services {
 		names = append(names, services[i].Name)
 	}
-	const controller = "endpointslice-controller.k8s.io" // the controller deletes foreign slices with its name
+	// the controller deletes foreign slices that name it as their manager
+	const controller = "endpointslice-controller.k8s.io"
 	of, err := labels.NewRequirement(discoveryv1.LabelServiceName, selection.In, names)
 	if err != nil {
 		return err
@@ -113,7 +115,7 @@ func (s *scope) ledElsewhere(ctx context.Context) error {
 	}
 	list := &discoveryv1.EndpointSliceList{}
 	err = s.Live.List(ctx, list, client.InNamespace(s.run.Namespace), client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*of, *others)}, client.Limit(1))
-	if apierrors.IsForbidden(err) { // a role of an earlier version
+	if apierrors.IsForbidden(err) { // the chart of an earlier version did not grant this right
 		return nil
 	}
 	if err != nil || len(list.Items) == 0 {

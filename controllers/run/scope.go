@@ -19,31 +19,31 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// scope is one reconciliation of a BenchmarkRun. Steps change run in memory; its status is written at the end.
+// scope is one reconciliation of a BenchmarkRun. Steps change run in memory; the status is written at the end.
 type scope struct {
 	*Reconciler
 	run *v1alpha1.BenchmarkRun
-	// before is the run as the API server has it.
+	// before is the run in the API server.
 	before *v1alpha1.BenchmarkRun
-	// db and current are set by checkDatabase. In Preflight db may be nil; from Provision on it is set. current is set
-	// from Load on.
+	// db and current are set by checkDatabase: db from stage Provision on (in Preflight it is nil if the database does
+	// not exist), current from stage Load on.
 	db      *v1alpha1.GeoDatabase
 	current *database.Incarnation
-	// declared is the spec of db in the API server: the spec in db may be rendered.
+	// declared is the spec of db in the API server. The spec in db itself may be rendered.
 	declared *v1alpha1.GeoDatabaseSpec
-	// nodes are set by checkHealth, from Warmup on.
+	// nodes is set by checkHealth from stage Warmup on.
 	nodes []database.Node
-	// workers are set by checkHealth, once the run has any.
+	// workers is set by checkHealth once the workers are created.
 	workers []workerState
 	// gone means that the run no longer exists and cannot be written.
 	gone bool
-	// again is the time until the next reconciliation.
+	// again is the time until the next reconciliation; 0 schedules none.
 	again  time.Duration
 	events []kube.Event
 }
 
-// node is the node of a number. Nodes are in their order, and where regions have different numbers of them some places
-// are absent.
+// node returns the node with the given ID. The slice is sorted by ID, but has gaps where regions have different numbers
+// of nodes, so the ID is not always the index.
 func (s *scope) node(id geo.NodeID) *database.Node {
 	if int(id) < len(s.nodes) && s.nodes[id].ID == id {
 		return &s.nodes[id]
@@ -53,10 +53,11 @@ func (s *scope) node(id geo.NodeID) *database.Node {
 
 func (s *scope) now() metav1.Time { return metav1.NewTime(s.Clock.Now()) }
 
-// moved reports whether this reconciliation changed the stage: the new stage is written before any of its actions.
+// moved reports whether this reconciliation changed the stage. The new stage must then be written before any of its
+// actions.
 func (s *scope) moved() bool { return s.run.Status.Stage != s.before.Status.Stage }
 
-// enter moves the run to a stage.
+// enter moves the run to a stage and reconciles it again immediately.
 func (s *scope) enter(stage v1alpha1.Stage) {
 	st := &s.run.Status
 	now := s.now()
@@ -67,8 +68,8 @@ func (s *scope) enter(stage v1alpha1.Stage) {
 	s.again = time.Millisecond
 }
 
-// whyEnter returns the reason of the condition that the current stage has waited for. For a return to an earlier stage,
-// it is the reason of the condition of that stage.
+// whyEnter returns the reason of the condition for which the current stage has waited. For a return to an earlier
+// stage, it is the reason of that stage's condition.
 func (s *scope) whyEnter(next v1alpha1.Stage) string {
 	now := order(s.run.Status.Stage)
 	if now < 0 {
@@ -77,7 +78,7 @@ func (s *scope) whyEnter(next v1alpha1.Stage) string {
 	return s.reason(stages()[min(now, order(next))].condition)
 }
 
-// end ends the run.
+// end finishes the run with a verdict.
 func (s *scope) end(stage v1alpha1.Stage, verdict v1alpha1.Verdict, reason, message string) {
 	s.enter(stage)
 	st := &s.run.Status
@@ -87,13 +88,13 @@ func (s *scope) end(stage v1alpha1.Stage, verdict v1alpha1.Verdict, reason, mess
 	s.events = append(s.events, eventCompleted(s.run, message))
 }
 
-// fail ends the run without a result. The verdict is Invalid, whatever the cause: Failed says that a sound measurement
-// missed an objective or a check, and this run has no measurement.
+// fail ends the run without a result. The verdict is Invalid whatever the cause: the verdict Failed would mean that a
+// valid measurement missed an objective or a check.
 func (s *scope) fail(reason, format string, args ...any) {
 	s.end(v1alpha1.StageFailed, v1alpha1.VerdictInvalid, reason, fmt.Sprintf(format, args...))
 }
 
-// refuse ends the run for a refusal, or a name that somebody else has, and hands back every other error.
+// refuse ends the run if err is a refusal or a taken name, and returns every other error.
 func (s *scope) refuse(err error) error {
 	if r := kube.AsRefusal(err); r != nil {
 		s.condition(v1alpha1.ConditionAccepted, false, r.Reason, r.Message)
@@ -111,7 +112,8 @@ func (s *scope) condition(kind string, value bool, reason, message string) {
 	s.say(kind, status, reason, message)
 }
 
-// say sets a condition. A run that stops waiting for others, in whatever way, has its time from then on.
+// say sets a condition. When a run stops waiting for other runs, for whatever reason, its deadlines start from that
+// time.
 func (s *scope) say(kind string, status metav1.ConditionStatus, reason, message string) {
 	st, now := &s.run.Status, s.now()
 	switch was := s.reason(kind); {
@@ -119,7 +121,7 @@ func (s *scope) say(kind string, status metav1.ConditionStatus, reason, message 
 	case was == health.DatabaseBusy || was == reasonTesting:
 		st.StartTime, st.StageStartTime = &now, &now
 	case was == reasonQueued:
-		if !s.atLeast(v1alpha1.StageWarmup) { // from then on workers go by it
+		if !s.atLeast(v1alpha1.StageWarmup) { // from Warmup on, workers depend on StartTime
 			start := metav1.NewTime(st.StartTime.Add(now.Sub(st.StageStartTime.Time)))
 			st.StartTime = &start
 		}
@@ -133,7 +135,7 @@ func (s *scope) isTrue(kind string) bool {
 	return meta.IsStatusConditionTrue(s.run.Status.Conditions, kind)
 }
 
-// reason returns a condition's reason, empty when there is no such condition.
+// reason returns the reason of a condition, or "" if there is no such condition.
 func (s *scope) reason(kind string) string {
 	if c := meta.FindStatusCondition(s.run.Status.Conditions, kind); c != nil {
 		return c.Reason
@@ -141,22 +143,22 @@ func (s *scope) reason(kind string) string {
 	return ""
 }
 
-// recorded is called once the status is written, so that events report only stored facts.
+// recorded must be called after the status is written, so that metrics and events report only stored facts.
 func (s *scope) recorded(ctx context.Context) {
 	observeStages(s.before, s.run)
 	observeFaults(s.before, s.run)
 	kube.EmitAll(ctx, s.events, s.Events, s.run)
 }
 
-// checkDeadlines ends a run that took too long.
+// checkDeadlines ends the run if the run or its current stage has exceeded its deadline.
 func (s *scope) checkDeadlines() {
 	st := &s.run.Status
 	now := s.Clock.Now()
 	if st.Stage == v1alpha1.StagePreflight {
-		return // preflight bounds its waiting itself: waiting for a turn is not part of the run
+		return // preflight bounds its own waiting: waiting for a turn does not count
 	}
-	// Once everything is measured, only the deadlines of the remaining stages apply: no results are lost for a few
-	// minutes.
+	// Once everything is measured, only the deadlines of the remaining stages apply, so that a result is not lost for
+	// lack of a few minutes.
 	if limit := runDeadline(s.run); now.Sub(st.StartTime.Time) > limit && !s.atLeast(v1alpha1.StageRecover) {
 		s.fail("DeadlineExceeded", "the run took longer than spec.deadline (%s); it was in stage %s%s",
 			v1alpha1.DurationOf(limit), st.Stage, s.waitingFor())
@@ -170,15 +172,15 @@ func (s *scope) checkDeadlines() {
 	}
 }
 
-// waitsForOthers reports whether a run waits for other runs in the same stage: this does not count as time in the
-// stage.
+// waitsForOthers reports whether the run waits for other runs in the same stage. This time does not count toward the
+// stage's deadline.
 func waitsForOthers(run *v1alpha1.BenchmarkRun) bool {
 	return slices.ContainsFunc(run.Status.Conditions, func(c metav1.Condition) bool {
 		return c.Reason == reasonQueued && (c.Type == stageOf(run).condition || c.Type == v1alpha1.ConditionNotRegressed)
 	})
 }
 
-// waitingFor returns the message of the condition that the current stage waits for.
+// waitingFor returns the message of the condition for which the current stage waits, as a suffix of a message.
 func (s *scope) waitingFor() string {
 	c := meta.FindStatusCondition(s.run.Status.Conditions, stageOf(s.run).condition)
 	if c == nil || c.Status == metav1.ConditionTrue {
@@ -189,7 +191,7 @@ func (s *scope) waitingFor() string {
 
 func (s *scope) atLeast(stage v1alpha1.Stage) bool { return order(s.run.Status.Stage) >= order(stage) }
 
-// checkDatabase reads the database and ends the run if it is no longer the database with which the run started.
+// checkDatabase reads the database, and ends the run if it is no longer the database with which the run started.
 func (s *scope) checkDatabase(ctx context.Context) error {
 	db := &v1alpha1.GeoDatabase{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)
@@ -198,7 +200,7 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 	}
 	if err == nil && db.DeletionTimestamp == nil {
 		s.db, s.declared = db, db.Spec.DeepCopy()
-		if _, err := database.Render(ctx, s.Client, db); err != nil { // what cannot be is refused by the preflight
+		if _, err := database.Render(ctx, s.Client, db); err != nil { // preflight refuses a spec that cannot be rendered
 			return err
 		}
 	}
@@ -210,6 +212,7 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 	case apierrors.IsNotFound(err) || db.DeletionTimestamp != nil:
 		s.fail("DatabaseDeleted", "GeoDatabase %s was deleted while the run was in stage %s", s.run.Spec.DatabaseRef.Name, st.Stage)
 		return nil
+	// A database with the same name but another UID has none of this run's data.
 	case string(db.UID) != st.DatabaseUID:
 		s.fail("DatabaseDeleted", "GeoDatabase %s was deleted and made anew while the run was in stage %s", db.Name, st.Stage)
 		return nil
@@ -223,11 +226,12 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 	if s.current, err = s.incarnation(ctx); err != nil {
 		return err
 	}
+	// From Load on, the run depends on the data and state of exactly these processes.
 	if s.current != nil && s.current.ID() == st.DatabaseIncarnation && !s.current.Foreign {
 		return nil
 	}
 	if st.Stage == v1alpha1.StageLoad {
-		// Nothing was measured yet: begin again with the new nodes, within the run's deadline.
+		// Nothing was measured yet: continue from Provision with the new nodes, within the run's deadline.
 		st.DatabaseIncarnation = ""
 		s.condition(v1alpha1.ConditionDatabaseReady, false, "DatabaseReplaced", "the database's nodes were made anew")
 		s.enter(v1alpha1.StageProvision)
@@ -243,13 +247,14 @@ func (s *scope) checkDatabase(ctx context.Context) error {
 	return nil
 }
 
-// release gives the database back.
+// release releases the database for other runs.
 func (s *scope) release(ctx context.Context) error {
 	db := &v1alpha1.GeoDatabase{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	// After a failed removal of the finalizer, the database may already belong to another run.
 	if db.Status.ActiveRun != s.run.Name {
 		return nil
 	}

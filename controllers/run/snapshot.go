@@ -22,41 +22,42 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// The snapshots of a run, as keys of one ConfigMap. Each is gzipped JSON with a seal, so that foreign data is never
-// read. Each is taken once and kept, so that an operator that is killed loses nothing.
+// The keys of a run's snapshots in its ConfigMap. Each snapshot is gzipped JSON with a seal, so that data of other
+// authors is never accepted. Each is taken once and stored, so that a killed operator loses nothing.
 const (
-	// snapshotBefore is taken before the workers receive the start time: from then on no process may change.
+	// snapshotBefore is taken before the workers receive the start time. From then on, no process may change.
 	snapshotBefore = "before.json.gz"
 	// snapshotEnd is taken when the last measured window closes, for the round trips under load.
 	snapshotEnd = "end.json.gz"
-	// snapshotAfter is taken once every transaction has ended.
+	// snapshotAfter is taken once every transaction has finished.
 	snapshotAfter = "after.json.gz"
 	// sealSuffix is appended to a snapshot's key to form the key of its seal.
 	sealSuffix = ".seal"
 )
 
-// snapshot is what every node said at about the same time.
+// snapshot contains the status of every node at about the same time.
 type snapshot struct {
 	TakenAt time.Time `json:"takenAt"`
 	// Nodes are in the order of geo.NodeID.
 	Nodes []admin.Status `json:"nodes"`
 	// Pods are the nodes' pods, by name.
 	Pods map[string]podNote `json:"pods,omitempty"`
-	// Ways are what decides where connections of pods lead, in the snapshot from before the start: see scope.ways.
+	// Ways are the objects that determine where connections of pods lead: see scope.ways. They are set only in
+	// snapshotBefore.
 	Ways map[string]string `json:"ways,omitempty"`
-	// Mesh and Emulator are what proxies and sidecars have counted at that time, where a service mesh carries what nodes
-	// say to each other.
+	// Mesh and Emulator are the byte counts of proxies and sidecars at that time, if a service mesh carries the messages
+	// between nodes.
 	Mesh     *meters `json:"mesh,omitempty"`
 	Emulator *meters `json:"emulator,omitempty"`
 }
 
-// podNote is a run's record of a node's pod.
+// podNote is the recorded state of a node's pod.
 type podNote struct {
 	Restarts int32          `json:"restarts,omitempty"`
 	Shape    database.Shape `json:"shape,omitempty"`
 }
 
-// process returns the process of a node, and its incarnation; empty for a node that is not in the snapshot.
+// process returns the process of a node and its incarnation. The name is empty if the node is not in the snapshot.
 func (s *snapshot) process(id geo.NodeID) (name string, incarnation uint32) {
 	if i := slices.IndexFunc(s.Nodes, func(n admin.Status) bool { return n.ID == int(id) }); i >= 0 {
 		return s.Nodes[i].Process, s.Nodes[i].NodeIncarnation
@@ -64,15 +65,15 @@ func (s *snapshot) process(id geo.NodeID) (name string, incarnation uint32) {
 	return "", 0
 }
 
-// follows reports whether a node's process has changed without a new incarnation: new incarnations follow only planned
-// faults.
+// follows returns the process of the node in the snapshot. other is true if the process has changed without a new
+// incarnation of the node; new incarnations are created only after planned faults.
 func (s *snapshot) follows(n *database.Node) (was string, other bool) {
 	was, incarnation := s.process(n.ID)
 	return was, was != n.Status.Process && n.Status.NodeIncarnation <= incarnation
 }
 
-// takeSnapshot records the nodes' counters under key unless that was done before. Every node must have answered in this
-// reconciliation: the error names one that has not.
+// takeSnapshot stores the status of all nodes under key, unless this was done before. Every node that no fault has
+// removed must have answered in this reconciliation; the error names a node that did not.
 func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error) {
 	if was, err := s.readSnapshot(ctx, key); was != nil || err != nil {
 		return was, err
@@ -97,20 +98,21 @@ func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error)
 			return nil, err
 		}
 	}
-	if key != snapshotEnd { // which is for round trips alone
+	if key != snapshotEnd { // snapshotEnd is only for round trips
 		snap.Mesh, snap.Emulator = s.readMeters(ctx, gone)
 	}
 	packed, err := compress.JSON(snap)
 	if err != nil {
 		return nil, err
 	}
+	// A ConfigMap holds at most 1 MiB, so the round trips of a large database are merged.
 	if len(packed) > result.SnapshotRoom {
 		result.MergeRoundTrips(snap.Nodes, &s.current.Database.Topology)
 	}
 	return snap, s.note(ctx, key, snap)
 }
 
-// note keeps a document under a key of the run's snapshots.
+// note stores a sealed document under a key of the run's snapshot ConfigMap.
 func (s *scope) note(ctx context.Context, key string, document any) error {
 	b, err := compress.JSON(document)
 	if err != nil {
@@ -124,6 +126,7 @@ func (s *scope) note(ctx context.Context, key string, document any) error {
 	if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, cm.DeepCopy()); err != nil {
 		return err
 	}
+	// The patch contains only this key, because other keys may have been written since the ConfigMap was read.
 	patch, err := json.Marshal(map[string]any{
 		"binaryData": map[string][]byte{key: b}, "data": map[string]string{key + sealSuffix: identity.Seal(seal, []byte(key), b)},
 	})
@@ -133,7 +136,7 @@ func (s *scope) note(ctx context.Context, key string, document any) error {
 	return s.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))
 }
 
-// noted reads what note has kept; false when that was nothing.
+// noted reads a document that note stored. It returns false if there is none, and trouble if the seal is wrong.
 func (s *scope) noted(ctx context.Context, key string, into any) (bool, error) {
 	cm := &corev1.ConfigMap{}
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: kube.SnapshotName(s.run)}, cm); err != nil {
@@ -147,6 +150,7 @@ func (s *scope) noted(ctx context.Context, key string, into any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// The seal includes the key, so a document cannot be copied from one key to another.
 	if !identity.Sealed(cm.Data[key+sealSuffix], seal, []byte(key), b) {
 		return false, troubled(result.ReasonSnapshotForged, "%s of ConfigMap %s is not what the operator has written", key, cm.Name)
 	}
@@ -156,7 +160,7 @@ func (s *scope) noted(ctx context.Context, key string, into any) (bool, error) {
 	return true, nil
 }
 
-// noteKey seals the run's snapshots.
+// noteKey returns the key that seals the notes of this attempt.
 func (s *scope) noteKey(ctx context.Context) ([]byte, error) {
 	a, err := s.Credentials.Authority(ctx)
 	if err != nil {
@@ -165,7 +169,7 @@ func (s *scope) noteKey(ctx context.Context) ([]byte, error) {
 	return a.Key(operatorca.KeyNotes, string(s.run.UID), kube.Attempt(s.run)), nil
 }
 
-// startSnapshot returns the snapshot from before the start; nil while no start was chosen.
+// startSnapshot returns the snapshot from before the start, or nil if no start has been chosen yet.
 func (s *scope) startSnapshot(ctx context.Context) (*snapshot, error) {
 	if s.run.Status.WarmupStartTime == nil {
 		return nil, nil
@@ -173,7 +177,7 @@ func (s *scope) startSnapshot(ctx context.Context) (*snapshot, error) {
 	return s.takenSnapshot(ctx, snapshotBefore)
 }
 
-// takenSnapshot returns a snapshot that was taken: it ends the run when it is gone.
+// takenSnapshot returns a snapshot that must exist. If it is gone, the error ends the run.
 func (s *scope) takenSnapshot(ctx context.Context, key string) (*snapshot, error) {
 	snap, err := s.readSnapshot(ctx, key)
 	if err == nil && snap == nil {
@@ -182,7 +186,7 @@ func (s *scope) takenSnapshot(ctx context.Context, key string) (*snapshot, error
 	return snap, err
 }
 
-// readSnapshot returns a snapshot, or nil when it was not taken yet.
+// readSnapshot returns a snapshot, or nil if it was not taken yet.
 func (s *scope) readSnapshot(ctx context.Context, key string) (*snapshot, error) {
 	snap := &snapshot{}
 	if found, err := s.noted(ctx, key, snap); !found {

@@ -10,24 +10,25 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// stage is a stage from which a run continues.
+// stage describes a stage from which a run can continue.
 type stage struct {
 	name v1alpha1.Stage
-	// step is the action of the stage. It leaves the scope in the same stage, in the next, or failed.
+	// step performs the action of the stage. Afterwards, the run is in the same stage or the next, or it has failed. From
+	// Load, it can return to Provision.
 	step func(*scope, context.Context) error
 	// condition is the type of the condition that the stage waits for.
 	condition string
-	// deadline returns the maximum time that a run may stay in the stage.
+	// deadline returns the maximum time that a run may spend in the stage.
 	deadline func(*v1alpha1.BenchmarkRun) time.Duration
 }
 
-// stages are in the order in which a run goes through them.
+// stages returns the stages in the order in which a run passes through them.
 func stages() []stage {
 	within := func(d time.Duration) func(*v1alpha1.BenchmarkRun) time.Duration {
 		return func(*v1alpha1.BenchmarkRun) time.Duration { return d }
 	}
 	return []stage{
-		// preflight bounds its waiting itself: waiting for a turn is not part of the run.
+		// preflight bounds its own waiting: waiting for a turn does not count.
 		{v1alpha1.StagePreflight, (*scope).preflight, v1alpha1.ConditionAccepted, runDeadline},
 		{v1alpha1.StageProvision, (*scope).provision, v1alpha1.ConditionDatabaseReady, within(10 * time.Minute)},
 		{v1alpha1.StageEmulate, (*scope).emulate, v1alpha1.ConditionNetworkVerified, within(5 * time.Minute)},
@@ -48,7 +49,7 @@ func stages() []stage {
 			return run.Spec.Load.RequestTimeout.Duration + collectGrace
 		}},
 		{v1alpha1.StageEvaluate, (*scope).evaluate, v1alpha1.ConditionDatabaseQuiet, func(run *v1alpha1.BenchmarkRun) time.Duration {
-			if recorded(run) { // workers hand out their histories one after another
+			if recorded(run) { // workers' histories are fetched one after another
 				return v1alpha1.DeadlineMargin
 			}
 			return 5 * time.Minute
@@ -56,10 +57,10 @@ func stages() []stage {
 	}
 }
 
-// stageOf is the stage that a run is in, which has begun and is not over.
+// stageOf returns the current stage of a run, which must be neither new nor over.
 func stageOf(run *v1alpha1.BenchmarkRun) stage { return stages()[order(run.Status.Stage)] }
 
-// order numbers the stages from 0; a stage from which no run continues is -1.
+// order returns the position of a stage, from 0, or -1 for a stage from which no run continues.
 func order(name v1alpha1.Stage) int {
 	return slices.IndexFunc(stages(), func(s stage) bool { return s.name == name })
 }

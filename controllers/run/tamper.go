@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// meddled ends the run if Chaos Mesh has affected its pods between the first warm-up and the end of the last window.
-// The run's faults and the network of its database are exempt.
+// meddled ends the run if Chaos Mesh has affected the given pods between the first warm-up and the end of the last
+// window. Effects of the run's own faults and of its database's network are exempt.
 func (s *scope) meddled(pods []string) {
 	if s.run.Status.WarmupStartTime == nil {
 		return
@@ -36,8 +36,8 @@ func (s *scope) meddled(pods []string) {
 		s.run.Status.Stage, e, e.Pod, e.From.UTC().Format(time.TimeOnly), until, more)
 }
 
-// ownChaos reports whether the operator made an object for the run and its database. The operator deletes objects that
-// have their labels but do not belong to them.
+// ownChaos reports whether the operator created the object for the run or its database. The operator deletes foreign
+// objects that have the same labels.
 func (s *scope) ownChaos(e *chaosaudit.Effect) bool {
 	bears := func(labels map[string]string) bool {
 		for k, v := range labels {

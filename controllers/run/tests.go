@@ -21,19 +21,20 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// A run with spec.functionalTests starts once all of them have passed. Each test is a BenchmarkRun that the run owns
-// and that goes through all stages like any other. So deadlines, stewards, restarts of the operator and results work as
-// in every run. The tests are made one after another when the turn of the run has come. Their turn precedes it, so that
-// no other run gets in between.
+// A run with spec.functionalTests starts once all of these tests have passed. Each test is a BenchmarkRun that the run
+// owns and that goes through all stages like any other run, with the same deadlines, stewards, results and handling of
+// operator restarts. The tests are created one after another when it is the run's turn. Their turns precede the turn of
+// the run, so no other run gets in between.
 
 const (
-	// reasonTesting is the reason of Accepted while functional tests are played. It is no part of the run's time.
+	// reasonTesting is the reason of Accepted while functional tests are running. This time does not count toward the
+	// run's deadline.
 	reasonTesting = "FunctionalTests"
-	// passedKey has the tests that have passed, as a note of the run: a []result.FunctionalTest.
+	// passedKey is the key of the note with the tests that have passed: a []result.FunctionalTest.
 	passedKey = "tests.json.gz"
 )
 
-// tested returns the owner of a run that is a functional test; nil for any other run.
+// tested returns the owner reference of a functional test, or nil for any other run.
 func tested(run metav1.Object) *metav1.OwnerReference {
 	if run.GetLabels()[kube.LabelRole] != kube.RoleFunctionalTest {
 		return nil
@@ -41,13 +42,13 @@ func tested(run metav1.Object) *metav1.OwnerReference {
 	return metav1.GetControllerOf(run)
 }
 
-// testOf reports whether the operator made a run as a functional test of run: it may neither change nor delete objects
-// without its labels.
+// testOf reports whether the operator created test as a functional test of run. The operator may neither change nor
+// delete objects without its labels.
 func testOf(test, run *v1alpha1.BenchmarkRun) bool {
 	return kube.MadeFor(test, run) && tested(test) != nil
 }
 
-// testNames are the names of a run's functional tests.
+// testNames returns the names of a run's functional tests.
 func testNames(run *v1alpha1.BenchmarkRun) (out []string) {
 	for _, test := range acceptance.Runs(run) {
 		out = append(out, test.Name)
@@ -55,8 +56,8 @@ func testNames(run *v1alpha1.BenchmarkRun) (out []string) {
 	return out
 }
 
-// playTests plays the functional tests of the run, and returns their entries for its result once all have passed; false
-// until then. Finished tests count as long as the database is unchanged since they were played.
+// playTests runs the functional tests of the run. Once all have passed, it returns their entries for the result and
+// true. A finished test counts as long as the database has not changed since.
 func (s *scope) playTests(ctx context.Context, plan *database.Plan) ([]result.FunctionalTest, bool, error) {
 	var outcomes []acceptance.Outcome
 	for i, want := range acceptance.Runs(s.run) {
@@ -101,8 +102,8 @@ func (s *scope) testing(format string, args ...any) {
 	s.again = kube.PollRun
 }
 
-// playedOn reports whether a finished functional test was played on the current state of a database: it was accepted
-// with the current manifests. A test that was not accepted does not concern another database.
+// playedOn reports whether a finished functional test used the current database: it was accepted with the current
+// manifests. A test that was not accepted counts in any case, because it used no database.
 func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *database.Plan) (bool, error) {
 	if test.Status.ManifestsDigest == "" {
 		return true, nil
@@ -111,13 +112,14 @@ func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *datab
 	return identity.Digest(text) == test.Status.ManifestsDigest && test.Status.DatabaseUID == string(db.UID), err
 }
 
-// plays reports whether a run plays the same functional test as want: another user or an earlier version of the
-// operator may have made it. Fields of a spec that may change are not compared.
+// plays reports whether test runs the same functional test as want, ignoring mutable fields of the spec. Another user
+// or an earlier version of the operator may have created test.
 func plays(test, want *v1alpha1.BenchmarkRun) bool {
 	return equality.Semantic.DeepEqual(test.Spec.Fixed(), want.Spec.Fixed())
 }
 
-// ensureTest returns the run of a functional test, for the present attempt; nil while there is none yet.
+// ensureTest returns the run of a functional test for the current attempt. It creates, replaces or updates the run if
+// necessary, and returns nil until it exists.
 func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, want *v1alpha1.BenchmarkRun) (*v1alpha1.BenchmarkRun, error) {
 	test := &v1alpha1.BenchmarkRun{}
 	err := s.Live.Get(ctx, client.ObjectKeyFromObject(want), test)
@@ -127,7 +129,7 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 	labels := kube.RunLabels(s.run, kube.RoleFunctionalTest)
 	switch {
 	case err != nil:
-		// From here on there is something to clean up.
+		// From here on, the run has objects that must be cleaned up.
 		if err := s.addFinalizer(ctx); err != nil {
 			return nil, err
 		}
@@ -142,6 +144,8 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 		}
 		return nil, err
 	case !metav1.IsControlledBy(test, s.run):
+		// The garbage collector will delete the tests of a deleted run with the same name. Only other objects block the
+		// name permanently.
 		if owner := tested(test); owner == nil || owner.Name != s.run.Name {
 			return nil, kube.NameTaken(test)
 		}
@@ -151,13 +155,15 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 		s.testing("BenchmarkRun %s, which is being deleted, is made anew", test.Name)
 		return nil, nil
 	case !testOf(test, s.run):
-		return nil, kube.NameTaken(test) // its author has named the run as its owner
+		return nil, kube.NameTaken(test) // another user created it with the run as its owner
+	// A run that is set back to an earlier runID must not accept the outcome of an earlier execution.
 	case test.Spec.RunID == s.run.Spec.RunID && test.Labels[kube.LabelAttempt] != labels[kube.LabelAttempt]:
 		s.testing("BenchmarkRun %s is made anew: an earlier execution of this run has played it", test.Name)
 		return nil, s.deleteTest(ctx, test)
 	case !plays(test, want):
 		s.testing("BenchmarkRun %s is made anew: its spec is not that of functional test %s", test.Name, name)
 		return nil, s.deleteTest(ctx, test)
+	// A new attempt of the run restarts its tests with the new runID.
 	case test.Spec.RunID != s.run.Spec.RunID || test.Spec.Cancel || test.Spec.Suspend:
 		base := test.DeepCopy()
 		test.Labels = labels
@@ -171,7 +177,7 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 	return test, nil
 }
 
-// ownTest returns the run of a functional test by its name; nil when the run has none of that name.
+// ownTest returns the run of a functional test by name, or nil if the run has no such test.
 func (s *scope) ownTest(ctx context.Context, name string) (*v1alpha1.BenchmarkRun, error) {
 	test := &v1alpha1.BenchmarkRun{}
 	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.run.Namespace, Name: name}, test)
@@ -181,8 +187,8 @@ func (s *scope) ownTest(ctx context.Context, name string) (*v1alpha1.BenchmarkRu
 	return test, nil
 }
 
-// endTests ensures that no functional test of the run continues. Each is cancelled, or suspended if the run is, and
-// deleted if everything must be deleted. It returns a remaining test.
+// endTests stops the functional tests of the run: it cancels them, suspends them if the run is held, or deletes them if
+// everything must be deleted. It returns the name of a test that remains, or "".
 func (s *scope) endTests(ctx context.Context, everything bool) (left string, err error) {
 	for _, name := range testNames(s.run) {
 		test, err := s.ownTest(ctx, name)
@@ -193,6 +199,7 @@ func (s *scope) endTests(ctx context.Context, everything bool) (left string, err
 			return "", err
 		case everything:
 			err = s.deleteTest(ctx, test)
+		// A held test without a finalizer has created nothing, so it need not be stopped.
 		case test.DeletionTimestamp != nil, kube.Settled(test), test.Held() && len(test.Finalizers) == 0:
 			continue
 		default:
@@ -218,7 +225,8 @@ func (s *scope) deleteTest(ctx context.Context, test *v1alpha1.BenchmarkRun) err
 	return client.IgnoreNotFound(err)
 }
 
-// noteTests keeps the functional tests that have passed, once: an operator that is killed after each write gets on.
+// noteTests stores the functional tests that have passed, once. It does not write equal contents again, so an operator
+// that is killed after each write still makes progress.
 func (s *scope) noteTests(ctx context.Context, passed []result.FunctionalTest) error {
 	if len(passed) == 0 {
 		return nil
@@ -230,7 +238,7 @@ func (s *scope) noteTests(ctx context.Context, passed []result.FunctionalTest) e
 	return s.note(ctx, passedKey, passed)
 }
 
-// passedTests are the functional tests that have passed before the run took its database.
+// passedTests returns the functional tests that had passed before the run reserved its database.
 func (s *scope) passedTests(ctx context.Context) (passed []result.FunctionalTest, err error) {
 	if len(s.run.Spec.FunctionalTests) == 0 {
 		return nil, nil

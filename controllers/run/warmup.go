@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// warmup makes the workers and waits until all have connected their clients. It then chooses a start time, sends it to
-// the workers, and waits for measuring to start.
+// warmup creates the workers and waits until all have connected their clients. It then chooses a start time, sends it
+// to the workers, and waits until measuring starts.
 //
 //	Jobs made -> WorkersCreated written -> all ready -> nodes' processes noted -> start time written to the status
 //	-> start time written to each worker's ConfigMap, once -> measuring begins
@@ -30,6 +30,7 @@ func (s *scope) warmup(ctx context.Context) error {
 		if err := s.createWorkers(ctx); err != nil {
 			return err
 		}
+		// Once this is stored, a missing Job means that its workers are lost: it must not be created again.
 		s.condition(v1alpha1.ConditionWorkersCreated, true, "Created", "the worker Jobs of all regions were made")
 		s.again = time.Millisecond
 		return nil
@@ -80,8 +81,9 @@ func (s *scope) awaitWorkers(ctx context.Context, ready int) error {
 	return nil
 }
 
-// noteProcesses records the nodes' processes: from here on, another process is a lost node. A node that no longer has
-// the data set was replaced since it was loaded.
+// noteProcesses stores a snapshot with the nodes' processes. From here on, a different process means a lost node. A
+// node without the data set was replaced since it was loaded, so it fails the run. noteProcesses returns false until
+// the snapshot is stored.
 func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	workload, err := json.Marshal(s.run.Spec.Workload)
 	if err != nil {
@@ -126,8 +128,8 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	if err := s.holdPods(ctx); err != nil {
 		return false, err
 	}
-	// The result shows the snapshot's round trips and is judged by them. Starting the workers may have kept the machine
-	// busy since the stage Emulate: the network must have settled.
+	// The result shows the round trips of this snapshot, and they are part of the verdict. Starting the workers may have
+	// kept the machine busy since stage Emulate, so wait until the network has settled.
 	if ok, err := s.networkHolds(); !ok {
 		return false, err
 	}
@@ -138,7 +140,7 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// networkHolds reports whether the round trips that the nodes measure now match the declared round trips.
+// networkHolds reports whether the round trips that the nodes measure now match the declared values.
 func (s *scope) networkHolds() (bool, error) {
 	links, err := database.Measure(&s.current.Database.Topology, s.nodes)
 	if err != nil {
@@ -155,8 +157,8 @@ func (s *scope) networkHolds() (bool, error) {
 	return false, nil
 }
 
-// setStart chooses the common start. It is written to the status before any worker receives it. If the deadline of the
-// run would pass before everything is measured, the run ends now, not when most of the work is done.
+// setStart chooses the common start time, which is written to the status before any worker receives it. If the run
+// would exceed its deadline before everything is measured, it ends now instead of after most of the work.
 func (s *scope) setStart() {
 	start := metav1.NewMicroTime(s.Clock.Now().Add(faultstatus.StartLead).Truncate(time.Microsecond))
 	if takes, limit := start.Add(measuredTime(&s.run.Spec.Load)).Sub(s.run.Status.StartTime.Time), runDeadline(s.run); takes > limit {
@@ -171,14 +173,15 @@ func (s *scope) setStart() {
 	s.again = time.Millisecond
 }
 
-// startAt returns the common start in the format for the workers.
+// startAt returns the common start time in the format for workers.
 func startAt(run *v1alpha1.BenchmarkRun) string {
 	return run.Status.WarmupStartTime.UTC().Format(time.RFC3339Nano)
 }
 
-// tellStart writes the start to every worker that has not received it. Each receives it once: the lock on the resource
-// version lets a write succeed only while the key is empty. If the operator was unavailable for so long that no time is
-// left, it chooses a new start if no worker knows the old one. A start that only some workers know spoils the run.
+// tellStart sends the start time to every worker that has not received it. A worker receives it only once: the lock on
+// the resource version lets a write succeed only while the key is empty. After an absence of the operator, too little
+// time may be left. Then tellStart chooses a new start time if no worker has received the old time, and fails the run
+// otherwise.
 func (s *scope) tellStart(ctx context.Context) (bool, error) {
 	start := s.run.Status.WarmupStartTime
 	var untold []*workerState
@@ -198,7 +201,7 @@ func (s *scope) tellStart(ctx context.Context) (bool, error) {
 		s.setStart()
 		return false, nil
 	}
-	// An operator that is asked to stop finishes this: if only some workers started, the run would be spoiled.
+	// Finish this even during shutdown: a start time that only some of the workers know would spoil the run.
 	ctx = context.WithoutCancel(ctx)
 	for _, w := range untold {
 		base := w.report.DeepCopy()

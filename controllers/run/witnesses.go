@@ -27,17 +27,17 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// meters are the readings of one witness of the bytes between nodes, at one time.
+// meters are the readings of one witness, which counts the bytes between nodes, at one time.
 type meters struct {
 	Meters []result.Meter `json:"meters,omitempty"`
-	// Unread is the reason why there are none.
+	// Unread is the reason why there are no readings.
 	Unread string `json:"unread,omitempty"`
-	// Late: they show bytes only a while after they were carried, mesh.ReportsEvery.
+	// Late is set if bytes are counted only some time after they were carried, up to mesh.ReportsEvery.
 	Late bool `json:"late,omitempty"`
 }
 
 // readMeters reads the counters of the service mesh that carries the nodes' messages, and of the sidecars that emulate
-// the network. Both are nil without a mesh. A witness that does not answer does not fail the run.
+// the network. Both results are nil without a mesh. A witness that does not answer does not fail the run.
 func (s *scope) readMeters(ctx context.Context, gone []geo.NodeID) (ofMesh, ofEmulator *meters) {
 	pods := make([]*corev1.Pod, 0, len(s.nodes))
 	for i := range s.nodes {
@@ -62,8 +62,8 @@ func (s *scope) readMeters(ctx context.Context, gone []geo.NodeID) (ofMesh, ofEm
 	return ofMesh, ofEmulator
 }
 
-// ofNodes reads a meter of each node's pod, and stops once a meter cannot be read: the remaining readings are useless
-// then. A node that a fault has taken has no counters any more.
+// ofNodes reads one meter per node pod. It stops after the first failure, because the remaining readings would be
+// useless. A node that a fault has removed has no counters, which counts as a failure.
 func (s *scope) ofNodes(who string, gone []geo.NodeID, read func(region string, pod *corev1.Pod) (result.Meter, error)) *meters {
 	out := &meters{Meters: make([]result.Meter, len(s.nodes))}
 	unread := make([]error, len(s.nodes))
@@ -114,7 +114,7 @@ func (s *scope) readProxies(ctx context.Context, gone []geo.NodeID) *meters {
 
 func countsByIstio(m result.Meter) bool { return m.Counters == string(mesh.CountersIstio) }
 
-// readZtunnels reads the counters of the proxies on the machines that the nodes are on.
+// readZtunnels reads the counters of the ztunnel proxies on the machines of the nodes.
 func (s *scope) readZtunnels(ctx context.Context) *meters {
 	pods := &corev1.PodList{}
 	err := s.Live.List(ctx, pods, client.InNamespace(mesh.RootNamespace), client.MatchingLabels(mesh.Ztunnels))
@@ -165,7 +165,7 @@ func (s *scope) readEmulators(ctx context.Context, gone []geo.NodeID) *meters {
 		}
 		m := result.Meter{Process: status.Process}
 		for _, l := range status.Links {
-			if s.current.Database.Topology.Index(l.From) >= 0 { // and no link of a cut, which lets nothing through
+			if s.current.Database.Topology.Index(l.From) >= 0 { // omits links of network partitions, which pass nothing
 				m.Links = append(m.Links, result.Traffic{From: l.From, To: region, Bytes: int64(l.Bytes)})
 			}
 		}
@@ -190,7 +190,7 @@ func (s *scope) readCarried(ctx context.Context, ip string, port int, path strin
 
 func address(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }
 
-// readings returns the witnesses' counts between two snapshots; none if no mesh carried anything.
+// readings returns the counts of each witness before and after the run, or nil if no mesh carried the messages.
 func (s *scope) readings(before, after *snapshot) (out []result.Readings) {
 	add := func(name result.WitnessName, counts string, before, after *meters) {
 		if before == nil && after == nil {
@@ -215,8 +215,8 @@ func (s *scope) readings(before, after *snapshot) (out []result.Readings) {
 	return out
 }
 
-// probes returns the traffic that the nodes' probes sent each other through the mesh: Istio's counters do not
-// distinguish ports.
+// probes returns the traffic that the nodes' probes sent each other through the mesh. It must be subtracted from
+// Istio's counters, which do not distinguish ports. It is nil for other counters.
 func (s *scope) probes(of []result.Meter, lasted time.Duration) (out []result.Traffic) {
 	d := &s.current.Database
 	if !d.Meshed || !slices.ContainsFunc(of, countsByIstio) {

@@ -29,11 +29,12 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// WorkerKey is the key of a region's worker ConfigMap, and the file that workers read: a deploy.Worker as JSON.
+// WorkerKey is the key in a region's worker ConfigMap, and the name of the file that workers read: a deploy.Worker as
+// JSON.
 const WorkerKey = "worker.json"
 
-// workerConfig returns the configuration of the workers of a region. It is the same at any time of an attempt, from
-// stage Warmup on.
+// workerConfig returns the configuration of the workers of a region. The result is the same throughout an attempt, from
+// stage Warmup on, so its digest can be verified later.
 func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string) (*deploy.Worker, error) {
 	workload, err := json.Marshal(run.Spec.Workload)
 	if err != nil {
@@ -57,8 +58,8 @@ func regionRunLabels(run *v1alpha1.BenchmarkRun, region, role string) map[string
 	return kube.WithLabel(kube.WithLabel(kube.RunLabels(run, role), kube.LabelRegion, region), kube.LabelDatabase, run.Spec.DatabaseRef.Name)
 }
 
-// buildWorkerObjects makes the objects for the workers of a region, in the required order. These are their
-// configuration, the ConfigMaps for communication with the operator, the right to these alone, and their Job.
+// buildWorkerObjects returns the objects for the workers of a region, in the order of creation: their configuration,
+// the ConfigMaps through which they communicate with the operator, the right to access only these, and their Job.
 func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, w *deploy.Worker, image string, lifetime time.Duration) ([]client.Object, error) {
 	config, err := json.Marshal(w)
 	if err != nil {
@@ -105,7 +106,7 @@ func reportKey(a *identity.Authority, run *v1alpha1.BenchmarkRun, region string,
 	return a.Key(operatorca.KeyReport, string(run.UID), kube.Attempt(run), region, strconv.Itoa(index))
 }
 
-// buildRunCredentials makes the Secret with the credentials of a run's workers.
+// buildRunCredentials returns the Secret with the credentials of a run's workers.
 func buildRunCredentials(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a *identity.Authority, regions []string) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.RunCredentialsName(run), Namespace: run.Namespace, Labels: kube.RunLabels(run, kube.RoleCredentials)},
@@ -121,8 +122,8 @@ func buildRunCredentials(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a
 	return secret
 }
 
-// addReportKey gives each worker of a region the key of the worker's report, and no other key. It is mounted by the
-// pod's index in its Job.
+// addReportKey mounts into each worker of a region the key of that worker's report, and no other key. The path is
+// selected by the pod's index in its Job.
 func addReportKey(pod *corev1.PodSpec, run *v1alpha1.BenchmarkRun, region string, workers int) {
 	var keys []corev1.KeyToPath
 	for i := range workers {
@@ -140,8 +141,8 @@ func addReportKey(pod *corev1.PodSpec, run *v1alpha1.BenchmarkRun, region string
 // indexVariable is the environment variable with the index of an indexed Job's pod.
 const indexVariable = "JOB_COMPLETION_INDEX"
 
-// buildJob makes the Job of a region's workers. A worker that dies takes its clients' history with it, so nothing is
-// ever started again: backoffLimit 0, restartPolicy Never.
+// buildJob returns the Job of a region's workers. A worker that exits loses its clients' history, so nothing is ever
+// restarted: backoffLimit is 0 and restartPolicy Never.
 func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, workers int, image string, lifetime time.Duration, meta metav1.ObjectMeta) *batchv1.Job {
 	resources := database.OwnResources(run.Spec.Load.Resources)
 	clientKey := corev1.VolumeProjection{Secret: &corev1.SecretProjection{
@@ -156,14 +157,14 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 		Resources: resources,
 	}))
 	pod.RestartPolicy = corev1.RestartPolicyNever
-	// It writes its report.
+	// A worker needs the API server to write its report.
 	pod.ServiceAccountName, pod.AutomountServiceAccountToken = meta.Name, ptr.To(true)
 	podMeta := metav1.ObjectMeta{
 		Labels: meta.Labels,
 		Annotations: map[string]string{
 			database.AnnotationScrape:     "true",
 			database.AnnotationScrapePort: strconv.Itoa(ports.Metrics),
-			// Evicting a worker to make room spoils the run.
+			// The eviction of a worker would spoil the run.
 			"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 		},
 	}
@@ -182,13 +183,14 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 	}
 }
 
-// createWorkers makes the workers of all regions.
+// createWorkers creates the workers of all regions, as far as they do not exist.
 func (s *scope) createWorkers(ctx context.Context) error {
 	lifetime := s.run.Status.StartTime.Add(podsLife(s.run)).Sub(s.Clock.Now())
 	authority, err := s.Credentials.Authority(ctx)
 	if err != nil {
 		return err
 	}
+	// The Secret exists before the Jobs, because their pods mount it.
 	if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, buildRunCredentials(s.run, s.db, authority, s.current.Database.Topology.Regions)); err != nil {
 		return err
 	}
@@ -218,7 +220,7 @@ func (s *scope) createWorkers(ctx context.Context) error {
 	return nil
 }
 
-// workerState is the state of one worker, from its ConfigMap.
+// workerState is the state of one worker, as reported in its ConfigMap.
 type workerState struct {
 	region string
 	index  int
@@ -227,15 +229,15 @@ type workerState struct {
 
 func (w *workerState) state() string { return w.report.Data[deploy.KeyState] }
 
-// name is the worker's pod where it is known.
+// name returns the name of the worker's pod, or its place if the pod is not known yet.
 func (w *workerState) name() string {
 	return cmp.Or(w.report.Data[deploy.KeyPod], w.place())
 }
 
-// place says which worker it is.
+// place returns the index and region of the worker as text.
 func (w *workerState) place() string { return fmt.Sprintf("worker %d of region %s", w.index, w.region) }
 
-// observeWorkers reads the workers' ConfigMaps, and reports the cause if a worker cannot finish.
+// observeWorkers reads the workers' ConfigMaps. If a worker cannot finish, the error is a *trouble with the cause.
 func (s *scope) observeWorkers(ctx context.Context) ([]workerState, error) {
 	var workers []workerState
 	for _, region := range s.current.Database.Topology.Regions {
@@ -257,7 +259,7 @@ func (s *scope) observeWorkers(ctx context.Context) ([]workerState, error) {
 			}
 			workers = append(workers, w)
 		}
-		// A worker that has handed in its report may end as it likes.
+		// A worker that has handed in its report may exit.
 		if done == int(s.run.Spec.Load.WorkersPerRegion) {
 			continue
 		}
@@ -268,13 +270,13 @@ func (s *scope) observeWorkers(ctx context.Context) ([]workerState, error) {
 	return workers, nil
 }
 
-// inspectJob finds out whether a region's workers still live.
+// inspectJob returns a *trouble if a worker of the region can no longer finish.
 func (s *scope) inspectJob(ctx context.Context, region string, workers []workerState) error {
 	name := kube.WorkerName(s.run, region)
 	job := &batchv1.Job{}
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: name}
 	err := s.Client.Get(ctx, key, job)
-	if apierrors.IsNotFound(err) { // or so new that it is not in the cache yet
+	if apierrors.IsNotFound(err) { // it may be too new for the cache
 		err = s.Live.Get(ctx, key, job)
 	}
 	if err != nil {
@@ -304,7 +306,7 @@ func (s *scope) inspectJob(ctx context.Context, region string, workers []workerS
 	return nil
 }
 
-// podDeath returns the cause of a pod's failure, or nothing if it runs or has succeeded.
+// podDeath returns the cause of a pod's failure, or "" if the pod is running or has succeeded.
 func podDeath(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return "was deleted"
@@ -320,7 +322,7 @@ func podDeath(pod *corev1.Pod) string {
 	return ""
 }
 
-// checkHealth checks nodes and workers while the run depends on them, and ends the run if one of them is lost.
+// checkHealth checks the nodes and workers while the run depends on them, and ends the run if one of them is lost.
 func (s *scope) checkHealth(ctx context.Context) error {
 	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) {
 		return nil
@@ -333,6 +335,7 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	for i := range s.nodes {
 		pods = append(pods, s.nodes[i].PodName)
 	}
+	// Checked before the nodes are, because the interference may be the cause of a lost node.
 	if s.meddled(pods); s.moved() {
 		return nil
 	}
@@ -369,8 +372,7 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	return nil
 }
 
-// nodeLost ends the run if a node has lost its state. It also ends the run if the node's process or pod has changed
-// since the start of the run.
+// nodeLost ends the run if a node has lost its state, or if its process or pod has changed since the start of the run.
 func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	var was podNote
 	var process string
@@ -384,6 +386,7 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	switch {
 	case n.Lost != "":
 		s.fail("NodeLost", "node %s was lost in stage %s: %s", n.PodName, s.run.Status.Stage, n.Lost)
+	// A new process with the same or a lower incarnation has not gone through the rejoin protocol.
 	case other:
 		s.fail("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)%s",
 			n.PodName, s.run.Status.Stage, process, n.Status.Process, kube.Suffix(n.Ended))
@@ -394,8 +397,8 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	}
 }
 
-// mostReportValues returns the maximum number of values in all reports of a run together: its plan determines the
-// number of seconds that they cover.
+// mostReportValues returns the maximum total number of values in all reports of a run. It follows from the number of
+// seconds that the run's plan covers.
 func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 	const (
 		others   = 600_000 // windows, series and ledgers
@@ -411,8 +414,8 @@ func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 	return others + workers*int(l.Repetitions)*seconds*each
 }
 
-// readReports reads what all workers have handed in. A report that its worker has not written, or that it has written
-// by another configuration or start than it was given, ends the run.
+// readReports reads the reports of all workers. A report ends the run if its worker did not write it, or wrote it for a
+// different configuration or start time than it was given.
 func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*result.Report, error) {
 	authority, err := s.Credentials.Authority(ctx)
 	if err != nil {
@@ -445,13 +448,14 @@ func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*resu
 		if err != nil {
 			return nil, troubled("ReportUnreadable", "the report of %s cannot be read: %s", w.name(), err)
 		}
+		// The limit applies to all reports together, because they are in memory at the same time.
 		left -= values
 		reports = append(reports, r)
 	}
 	return reports, nil
 }
 
-// inState counts the workers in a state or beyond it.
+// inState returns the number of workers that are in one of the given states.
 func (s *scope) inState(states ...string) int {
 	n := 0
 	for i := range s.workers {
@@ -464,7 +468,7 @@ func (s *scope) inState(states ...string) int {
 	return n
 }
 
-// stuckWorker returns why a worker's pod does not run or does not exist, or "" if the reason is unknown.
+// stuckWorker returns the reason why a worker's pod is not running or does not exist, or "" if no reason is known.
 func (s *scope) stuckWorker(ctx context.Context) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelAttempt: kube.Attempt(s.run)}); err != nil {

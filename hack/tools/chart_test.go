@@ -263,6 +263,10 @@ func TestVariants(t *testing.T) {
 				crds, policies, policy, always, account, users, own, everywhere, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
 		},
+		"with rights in a namespace alone": {
+			values: []string{`scope.namespace="lab"`, "crds.enabled=false", `rbac={"clusterScoped": false, "aggregateToUserRoles": false}`, "admission.enabled=false", "metrics.enabled=false"},
+			want:   [][]string{always, account, policy, own, boards(""), {"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"}},
+		},
 		"everything": {
 			values: allOn,
 			want: [][]string{

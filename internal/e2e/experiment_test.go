@@ -29,7 +29,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// all says that TestExperiment plays the whole manifest, as `make e2e-baseline` does; else two systems at two points.
+// all is set if TestExperiment plays the whole manifest, as `make e2e-baseline` does. Otherwise it plays two systems at
+// two points.
 var all = os.Getenv("GEOBENCH_E2E_ALL") != ""
 
 // baseline reads experiments/smallbank-cluster/baseline.yaml.
@@ -43,7 +44,7 @@ func baseline(t *testing.T) *v1alpha1.Experiment {
 	if err := yaml.UnmarshalStrict(text, e); err != nil {
 		t.Fatal(err)
 	}
-	// One machine runs nodes and load generators: it may be busy, which does not affect the ranking.
+	// One machine runs nodes and load generators. It may be busy, which does not affect the ranking.
 	e.Spec.AllowInvalid = []string{result.ReasonDriverBound, result.ReasonNodeStarved}
 	if all {
 		return e

@@ -73,11 +73,35 @@ app.kubernetes.io/component: prometheus
 {{- end }}
 {{- end }}
 
+{{- /* The image's repository; global.imageRegistry takes the place of its registry. */ -}}
+{{- define "geobench.repository" -}}
+{{- $repository := .Values.image.repository }}
+{{- with (.Values.global).imageRegistry }}
+{{- $parts := splitList "/" $repository }}
+{{- if and (gt (len $parts) 1) (regexMatch "[.:]|^localhost$" (first $parts)) }}
+{{- $repository = rest $parts | join "/" }}
+{{- end }}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) $repository }}
+{{- end }}
+{{- $repository }}
+{{- end }}
+
 {{- define "geobench.image" -}}
 {{- if .Values.image.digest }}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- printf "%s@%s" (include "geobench.repository" .) .Values.image.digest }}
 {{- else }}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- printf "%s:%s" (include "geobench.repository" .) (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{- /* The pull secrets of the chart and of global, as YAML. The global ones may be names, as other charts take them. */ -}}
+{{- define "geobench.imagePullSecrets" -}}
+{{- $all := list }}
+{{- range concat (.Values.imagePullSecrets | default list) ((.Values.global).imagePullSecrets | default list) }}
+{{- $all = append $all (kindIs "string" . | ternary (dict "name" .) .) }}
+{{- end }}
+{{- with $all | uniq }}
+{{- toYaml . }}
 {{- end }}
 {{- end }}
 
@@ -99,6 +123,20 @@ subjects:
 {{- $enabled := toString .enabled }}
 {{- if or (eq $enabled "true") (and (eq $enabled "auto") (.context.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind))) }}
 {{- "yes" }}
+{{- end }}
+{{- end }}
+
+{{- /* Without objects of the cluster, some values have no meaning. The error names all of them. */ -}}
+{{- define "geobench.namespacedOnly" -}}
+{{- $wrong := list }}
+{{- if not .Values.scope.namespace }}{{- $wrong = append $wrong "scope.namespace: name the namespace to watch" }}{{- end }}
+{{- if .Values.crds.enabled }}{{- $wrong = append $wrong "crds.enabled: false, and have the definitions installed by an administrator" }}{{- end }}
+{{- if .Values.admission.enabled }}{{- $wrong = append $wrong "admission.enabled: false" }}{{- end }}
+{{- if .Values.rbac.aggregateToUserRoles }}{{- $wrong = append $wrong "rbac.aggregateToUserRoles: false" }}{{- end }}
+{{- if .Values.metrics.enabled }}{{- $wrong = append $wrong "metrics.enabled: false, because metrics check the rights of their readers in the cluster" }}{{- end }}
+{{- if .Values.prometheus.enabled }}{{- $wrong = append $wrong "prometheus.enabled: false" }}{{- end }}
+{{- with $wrong }}
+{{- fail (printf "rbac.clusterScoped is false, and these values make objects of the cluster; set %s. values-namespaced.yaml has all of them" (join "; " .)) }}
 {{- end }}
 {{- end }}
 

@@ -55,6 +55,7 @@ func Runs(run *v1alpha1.BenchmarkRun) (out []*v1alpha1.BenchmarkRun) {
 		var objectives []v1alpha1.Objective
 		if t.answered {
 			none := intstr.FromInt32(0)
+			// To a client, a deadlock is a transaction without an outcome in time.
 			objectives = []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &none}}
 		}
 		out = append(out, &v1alpha1.BenchmarkRun{

@@ -137,6 +137,7 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	txns := make([]script.Transaction, len(g.c.txns))
 	for i, t := range g.c.txns {
 		for len(sessions) <= t.client {
+			// The regions of clients change from play to play, as in the simulator.
 			s, err := l.take(ctx, geo.Region((len(sessions)+p.n)%regions))
 			if err != nil {
 				l.end(sessions)
@@ -162,6 +163,7 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	for _, s := range sessions {
 		l.give(s)
 	}
+	// A write without a preceding read does not report the version that it overwrote; the remaining rows reveal it.
 	if err := l.order(ctx, p, played, keys); err != nil {
 		return fmt.Errorf("reading what is left of it: %w", err)
 	}
@@ -203,6 +205,7 @@ func (l *Live) once(ctx context.Context, do func(target.Statement) error) (confl
 		err = statement.Commit(ctx)
 	}
 	if err != nil {
+		// The connection may be in the middle of a transaction, so it cannot be reused.
 		_ = s.Connection.Close()
 		return s.Classify(err).Cause == txn.CauseConflict, err
 	}

@@ -144,7 +144,7 @@ type applying struct {
 
 var errConflict = errors.New("a conflict with what is being applied")
 
-// Begin implements target.Connection. Transactions of a case have numbers.
+// Begin implements target.Connection. Only transactions of a case have an ID.
 func (a *applying) Begin(ctx context.Context, t *txn.Transaction) (target.Statement, error) {
 	if t.ID == 0 && a.conflicts > 0 {
 		a.conflicts--

@@ -118,6 +118,7 @@ func Play(ctx context.Context, d *Database, c *Case, plays int, seed uint64) (*F
 	layout := d.Engine.Layout(d.Topology, d.Params)
 	for n := range plays {
 		p := g.deal(n)
+		// All copies of the rows must be loaded before the first transaction runs.
 		for _, k := range []uint64{p.x, p.y} {
 			for _, m := range layout.Group(layout.Shard(simload.Key(k))).Members {
 				s.Store(m).Load(simload.Key(k), make([]byte, 8))
@@ -268,6 +269,7 @@ func (r *region) Start() {
 
 // later sends a transaction at a random time after d.
 func (r *region) later(p *play, txn int, d time.Duration) {
+	// The microsecond puts the transaction strictly after the answers that it waits for.
 	d += time.Microsecond + time.Duration(r.rng.Int64N(int64(p.within)))
 	r.env.After(d, protocol.Timer{Arg: uint64(p.n*len(r.c.txns) + txn)})
 }
@@ -326,6 +328,7 @@ func (g *game) find(promised isolation.Level) *Finding {
 		}
 		v := history.Check(&p.history, g.c.Level)
 		text := v.Explanation
+		// Another anomaly in the same history does not show this case.
 		seen := !v.Passed && slices.Contains(g.c.anomalies, v.Anomaly)
 		if g.c.reader > 0 {
 			seen = p.reversed(g.c.reader)
@@ -340,6 +343,7 @@ func (g *game) find(promised isolation.Level) *Finding {
 				f.Example = text
 			}
 		}
+		// The promise rules out every anomaly of the level, not only the anomaly of the case.
 		if v := history.Check(&p.history, promised); !v.Passed {
 			if f.Broken++; f.Broken == 1 {
 				f.Example = v.Check().Message

@@ -71,6 +71,7 @@ func (r *rows) Scan(g txn.Range, f func(txn.Key, []byte) bool) {
 func Of(n geo.NodeID, l *geo.Layout, s store.Store, w workload.Workload, traced bool) []store.ShardSums {
 	shards := Digests(n, l, s, traced)
 	for i := range shards {
+		// Rows that every node stores are never written, so the workload has no sums over them.
 		if shards[i].Shard != store.Everywhere {
 			shards[i].Sums = w.Audit(&rows{s, l, shards[i].Shard, traced})
 		}
@@ -81,6 +82,7 @@ func Of(n geo.NodeID, l *geo.Layout, s store.Store, w workload.Workload, traced 
 // Digests is Of without the sums of the workload.
 func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []store.ShardSums {
 	held := l.ShardsOf(n)
+	// The first entry is for rows that every node stores, even if there are none.
 	at := map[int]int{store.Everywhere: 0}
 	shards := []store.ShardSums{{Shard: store.Everywhere}}
 	for _, shard := range held {
@@ -101,6 +103,7 @@ func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []store.Sh
 		sum := &shards[i]
 		// A sum of row digests does not depend on the order in which a store yields its rows.
 		sum.Digest += store.DigestRow(k, rec.Value)
+		// The digest includes the stamps of deleted rows, so copies must agree on deletions, too.
 		if traced {
 			if _, there := history.Plain(k, rec.Value); !there {
 				return

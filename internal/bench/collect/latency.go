@@ -42,6 +42,7 @@ func nativeBucket(v float64) int {
 	for i < len(bounds) && fraction > bounds[i] {
 		i++
 	}
+	// Latencies outside the range count in the first or last bucket.
 	return min(max(i+(exponent-1)<<schema, lowest), highest)
 }
 
@@ -66,6 +67,7 @@ func (h *histogram) observe(latency time.Duration) int {
 	v := latency.Seconds()
 	h.native[nativeBucket(v)-lowest].Add(1)
 	h.sum.Add(int64(latency))
+	// The upper bounds of Prometheus buckets are inclusive, and so is this search.
 	i := sort.SearchFloat64s(metrics.Latency.Buckets, v)
 	h.classic[i].Add(1)
 	return i

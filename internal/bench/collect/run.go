@@ -52,6 +52,7 @@ func PutObjectives(put metrics.Put, o Object, objectives []v1alpha1.Objective) {
 			v = d.Seconds()
 		} else {
 			v = float64(b.IntVal)
+			// An integer bound may be written as a string.
 			if b.StrVal != "" {
 				n, err := strconv.ParseInt(b.StrVal, 10, 64)
 				if err != nil {
@@ -67,6 +68,7 @@ func PutObjectives(put metrics.Put, o Object, objectives []v1alpha1.Objective) {
 		case of.Metric == v1alpha1.MetricThroughput:
 			put(metrics.RunThroughputLimit, v, o.labels(of.Region, of.Transaction, bound)...)
 		case of.Metric == v1alpha1.MetricAbortPPM:
+			// Metrics are ratios, whereas manifests use parts per million.
 			put(metrics.RunAbortLimit, v/1e6, o.labels(of.Region, of.Transaction, bound)...)
 		case of.Metric == v1alpha1.MetricUnknownPPM:
 			put(metrics.RunUnknownLimit, v/1e6, o.labels(of.Region, of.Transaction, bound)...)

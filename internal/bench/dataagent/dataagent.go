@@ -101,6 +101,7 @@ func (s *Agent) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 		return nil, err
 	}
 	about := s.db.Describe()
+	// The state before the clients connect is compared with the state after the audit.
 	if about.Servers, err = target.StateOf(ctx, s.db); err != nil {
 		return nil, err
 	}

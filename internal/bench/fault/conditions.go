@@ -107,6 +107,7 @@ func (p *Plan) conditions(active []*Life, packets bool) *Conditions {
 				}
 				if s := f.Spec.NetworkLoss; s != nil && packets {
 					correlation := &c.Correlation[link.From][link.To]
+					// Losses of overlapping faults add up, but their correlations cannot; the largest applies.
 					*correlation = max(*correlation, s.CorrelationPercent)
 				}
 			}
@@ -157,6 +158,7 @@ func (f *Fault) change(l *geo.Link, packets bool) bool {
 		}
 		l.LossPPM = 1e6 - (1e6-l.LossPPM)*(1e6-loss)/1e6
 	case s.NetworkBandwidth != nil:
+		// A bandwidth of 0 is unlimited, so any limit is smaller.
 		if b := int64(s.NetworkBandwidth.BandwidthMbps); l.BandwidthMbps == 0 || b < l.BandwidthMbps {
 			l.BandwidthMbps = b
 		}
@@ -170,6 +172,7 @@ func burst(lossPPM int64, correlationPercent int32) int64 {
 	if lossPPM >= 1e6 || correlationPercent <= 0 {
 		return lossPPM
 	}
+	// A declared loss must not round to none.
 	return max(1, lossPPM*int64(100-min(correlationPercent, 99))/100)
 }
 

@@ -62,10 +62,12 @@ func (t *Timeline) changed(a, b geo.Region, within time.Duration) (out []Interva
 			continue
 		}
 		slack := l.Tolerance() + within
+		// The plan and the actual times may differ, so the interval covers both.
 		i := Interval{l.Fault.At - slack, Forever}
 		if l.Injecting != nil {
 			i.From = min(i.From, *l.Injecting-slack)
 		}
+		// A fault that has not recovered explains fast links until the end of the run.
 		if l.Recovered != nil {
 			i.To = max(l.end(), *l.Recovered) + slack
 		}

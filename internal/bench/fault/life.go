@@ -169,7 +169,7 @@ type Injector interface {
 	Cleanup(ctx context.Context, l *Life) error
 }
 
-// Timeline is a plan in progress.
+// Timeline is a plan in execution, with the life of each fault.
 type Timeline struct {
 	Plan  *Plan
 	Lives []*Life

@@ -57,7 +57,7 @@ var (
 		CPUStress, MemoryStress, ClockSkew}
 )
 
-// Fault is a fault of a plan. Times count from the start of measuring.
+// Fault is a fault in a plan. Times count from the start of measuring.
 type Fault struct {
 	Name, Kind string
 	At         time.Duration

@@ -108,6 +108,7 @@ func Differences(a, b store.Store, in func(txn.Key) bool, limit int) []Differenc
 	}
 	a.Each(func(k txn.Key, _ store.Record) { note(k) })
 	b.Each(func(k txn.Key, _ store.Record) {
+		// Rows in both stores were compared in the first pass.
 		if _, inA := a.Get(k); !inA {
 			note(k)
 		}

@@ -62,6 +62,7 @@ func classify(cycle []hop) Anomaly {
 		a = G1c
 	}
 	switch {
+	// The real-time order includes the order of each client, so a cycle with both is a real-time anomaly.
 	case n[RealTime] > 0:
 		return a + "-realtime"
 	case n[Session] > 0:
@@ -212,6 +213,8 @@ func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation str
 		}
 		order := "%s comes before %s, because %s"
 		switch {
+		// With snapshots, an anti-dependency orders a start before a commit, and any other dependency a commit before a
+		// start: see graph.components.
 		case x.snapshots && (h.dependency == RW || h.dependency == PredicateRW):
 			order = "%s starts before %s commits, because %s"
 		case x.snapshots:
@@ -259,6 +262,7 @@ func (x *explainer) step(h hop) Step {
 		}
 	case WW:
 		s.Version = s.From
+		// A write with a report of the overwritten version proves the order directly, so it makes the better explanation.
 		o, direct := x.replaced(h.to, func(w *op) bool { return w.known() && w.version == s.From }, func(k uint32) bool { return x.wrote(h.from, k) })
 		meet(o)
 		s.Text = fmt.Sprintf("%s overwrote the version of %s that %s had written", b, key, a)

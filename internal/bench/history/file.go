@@ -41,7 +41,7 @@ type Writer struct {
 
 // NewWriter starts a history file. The first error is kept and returned by Close.
 func NewWriter(to io.Writer, h Header) *Writer {
-	zip, _ := gzip.NewWriterLevel(to, gzip.BestSpeed) // the level is valid
+	zip, _ := gzip.NewWriterLevel(to, gzip.BestSpeed) // cannot fail: the level is valid
 	w := &Writer{zip: zip}
 	b := append([]byte(nil), magic...)
 	b = codec.AppendString(b, h.Region)
@@ -65,6 +65,7 @@ func (w *Writer) Add(t *Txn) {
 	b = AppendOps(b, t.Ops)
 	w.buf = b
 	size := len(b) - 4
+	// A reader would refuse this record, and with it the whole file.
 	if size > maxRecord {
 		w.err = fmt.Errorf("transaction %v with %d operations takes %d bytes of history, over %d", t.ID, len(t.Ops), size, maxRecord)
 		return
@@ -152,6 +153,7 @@ func (r *Reader) uvarint(limit uint64) (uint64, error) {
 		if err != nil {
 			return 0, cut(err)
 		}
+		// The tenth byte of a 64-bit number has only one bit left.
 		if shift == 63 && c > 1 {
 			return 0, errors.New("a number is longer than 64 bits")
 		}
@@ -196,12 +198,14 @@ func (r *Reader) next(t *Txn) error {
 		if n != r.n {
 			return fmt.Errorf("the file says that it has %d transactions, but %d were read", n, r.n)
 		}
+		// Reading to the end also makes gzip verify its checksum.
 		if _, err := r.in.ReadByte(); !errors.Is(err, io.EOF) {
 			return errors.New("something follows the end of the file")
 		}
 		r.ended = true
 		return io.EOF
 	}
+	// uvarint has bounded size by maxRecord, so a forged file cannot cause a large allocation.
 	if uint64(cap(r.buf)) < size {
 		r.buf = make([]byte, size)
 	}

@@ -171,6 +171,7 @@ func (g *graph) components(m mask, within *components, snapshots bool) component
 	var stack, path []uint32
 	var discovered, count uint32
 	for root := range uint32(n) {
+		// A node without edges is part of no cycle.
 		if v := root >> shift; number[root] != 0 || within != nil && within.of[v] == 0 || g.first[v] == g.first[v+1] {
 			continue
 		}
@@ -210,6 +211,7 @@ func (g *graph) components(m mask, within *components, snapshots bool) component
 					stack = append(stack, y)
 					path = append(path, y)
 					continue walk
+				// The component of y is complete, so the edge leads out of the current component.
 				case finished:
 				default:
 					low[x] = min(low[x], number[y])
@@ -220,6 +222,7 @@ func (g *graph) components(m mask, within *components, snapshots bool) component
 				up := path[len(path)-1]
 				low[up] = min(low[up], low[x])
 			}
+			// A node that was discovered before x is in the same component, so x is not its root.
 			if low[x] != number[x] {
 				continue
 			}
@@ -227,6 +230,7 @@ func (g *graph) components(m mask, within *components, snapshots bool) component
 			for stack[at] != x {
 				at--
 			}
+			// A cycle needs at least two nodes.
 			if len(stack)-at > 1 {
 				count++
 				for _, w := range stack[at:] {

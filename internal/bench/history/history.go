@@ -165,6 +165,7 @@ func (h *History) ReadFile(from io.Reader, most Size) error {
 	}
 	defer r.Close()
 	region := h.Region(r.Header().Region)
+	// The order in time is only as reliable as the worst clock.
 	h.ClockError = max(h.ClockError, r.Header().ClockError)
 	var t Txn
 	var read Size
@@ -181,6 +182,7 @@ func (h *History) ReadFile(from io.Reader, most Size) error {
 		for i := range t.Ops {
 			keys += int64(len(t.Ops[i].Key) + len(t.Ops[i].To))
 		}
+		// The bounds are checked before Add, so memory usage stays within the announced size.
 		if read.Transactions > most.Transactions || read.Operations > most.Operations {
 			return fmt.Errorf("history of region %s: it has more than the %d transactions and %d operations that its writer has counted",
 				r.Header().Region, most.Transactions, most.Operations)

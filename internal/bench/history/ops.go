@@ -86,6 +86,7 @@ func AppendOps(b []byte, ops []Op) []byte {
 		}
 		if o.Kind == Scan {
 			b = codec.AppendString(b, string(o.To))
+			// A scan has no version that the next operation could repeat.
 			b[at], last = head|opScan, Op{Key: o.Key}
 			continue
 		}
@@ -162,6 +163,7 @@ func readOps(r *codec.Reader, dst []Op) []Op {
 		case head&opFirst != 0:
 			o.Nth = 1
 		case head&opNth != 0:
+			// 0 and 1 are encoded in the head byte alone.
 			if o.Nth = r.Uint8(); r.Err() == nil && o.Nth < 2 {
 				r.Fail(errHead)
 			}
@@ -193,6 +195,7 @@ func SplitTrace(traced []byte) (result []byte, ops []Op, err error) {
 	}
 	body := traced[:len(traced)-traceLength]
 	n := binary.LittleEndian.Uint32(traced[len(body):])
+	// The bytes come from a database under test, which may return anything.
 	if uint64(n) > uint64(len(body)) {
 		return nil, nil, fmt.Errorf("trace: it has %d bytes, but says %d", len(body), n)
 	}
@@ -205,6 +208,7 @@ func SplitTrace(traced []byte) (result []byte, ops []Op, err error) {
 		return nil, nil, fmt.Errorf("trace: %w", err)
 	}
 	if at > 0 {
+		// Without the bound on its capacity, an append by the caller would overwrite the operations.
 		result = body[:at:at]
 	}
 	return result, ops, nil

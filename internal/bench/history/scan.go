@@ -81,6 +81,7 @@ func (c *checker) findScans() {
 		written, loaded, deleted := false, false, false
 		for _, operation := range c.order[c.from[k]:c.from[k+1]] {
 			o := &c.h.ops[operation]
+			// A read of another version proves that a transaction wrote the row, even if it reported nothing.
 			written = written || o.write() || o.known() && o.version != Initial
 			deleted = deleted || o.write() && o.gone()
 			loaded = loaded || c.loaded(operation)
@@ -117,6 +118,7 @@ func (c *checker) covered() (keys []uint32) {
 	slices.SortFunc(union, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	n := 0
 	for _, r := range union {
+		// Ranges that overlap are merged, so that a single binary search finds the range of a key.
 		if n > 0 && r[0] <= union[n-1][1] {
 			union[n-1][1] = max(union[n-1][1], r[1])
 		} else {
@@ -165,6 +167,7 @@ func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s 
 			for n < len(on) && on[n].place == on[0].place {
 				n++
 			}
+			// The operations on a row are in order, so the first one decides whether the row was met before the scan.
 			met := on[0].operation < s.operation
 			if met || slices.ContainsFunc(on[:n], func(t touch) bool { return c.h.ops[t.operation].write() }) {
 				if next < on[0].place {
@@ -257,6 +260,7 @@ func (c *checker) plant() {
 			resolved = r.written[to] - r.written[from]
 			r.cover(r.written[from], r.written[to], func(node uint32) { c.g.add(s.txn, node, PredicateRW) })
 		}
+		// Both passes visit all scans, but only the first may count.
 		if !c.g.fill {
 			c.v.Stats.Unresolved += int(p.all.written[to] - p.all.written[from] - resolved)
 		}

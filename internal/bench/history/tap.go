@@ -66,7 +66,7 @@ func (t *Tap) Submit(x *txn.Transaction) {
 	args = append(codec.AppendID(args, x.ID), x.Args...)
 	traced := &txn.Transaction{ID: x.ID, Proc: x.Proc + Traced, Attempt: x.Attempt, Home: x.Home, Args: args}
 	if err := t.c.Procedures.Prepare(traced); err != nil {
-		panic(fmt.Sprintf("history: %v", err)) // the client's own call was valid
+		panic(fmt.Sprintf("history: %v", err)) // cannot fail: the client's own call was valid
 	}
 	t.open[x.ID] = call{t.Now(), traced}
 	t.ClientEnv.Submit(traced)

@@ -460,7 +460,7 @@ type clock struct {
 
 func (c *clock) Now() time.Duration { return c.now }
 
-// nowhere is an environment in which nothing happens. The other type is a client that does nothing.
+// nowhere is an environment in which nothing happens; nobody is a client that does nothing.
 type (
 	nowhere struct{ protocol.ClientEnv }
 	nobody  struct{ protocol.Client }

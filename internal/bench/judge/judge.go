@@ -144,6 +144,7 @@ func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 		message += fmt.Sprintf(": the figures are of %d of %d repetitions", complete, s.Repetitions)
 	}
 	for _, r := range f.Reports {
+		// Without the report of a worker, every figure would be too small.
 		if r == nil {
 			return nil, nil
 		}

@@ -123,7 +123,7 @@ const (
 	timerCurve   // Arg is the repetition
 )
 
-// client states.
+// States of a client.
 const (
 	idle   uint8 = iota
 	keying       // the transaction exists but is not due; a timer will send it

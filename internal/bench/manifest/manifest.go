@@ -36,7 +36,7 @@ type (
 type Document struct {
 	// Source is "file:line" of its first line.
 	Source string
-	// Object is the JSON value.
+	// Object is the object, as decoded JSON.
 	Object map[string]any
 }
 
@@ -119,6 +119,7 @@ func readFile(stdin io.Reader, file string) ([]byte, error) {
 	} else if stdin == nil {
 		return nil, errors.New("there is no standard input")
 	}
+	// The additional byte distinguishes a file that is too large from one with exactly the maximum size.
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err == nil && len(data) > maxBytes {
 		err = fmt.Errorf("larger than %d MiB", maxBytes>>20)
@@ -208,11 +209,13 @@ func splitYAML(data []byte) []yamlPart {
 		if rest, ok := bytes.CutPrefix(l, []byte("---")); ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
 			flush()
 			cur = yamlPart{line: line + 1}
+			// Content may follow the marker on the same line.
 			if t := bytes.TrimSpace(rest); len(t) > 0 && t[0] != '#' {
 				cur = yamlPart{line: line, text: append(slices.Clone(t), '\n')}
 			}
 			continue
 		}
+		// Leading empty lines are skipped, so that problems name the first line with content.
 		if len(bytes.TrimSpace(l)) == 0 && len(cur.text) == 0 {
 			cur.line = line + 1
 			continue
@@ -230,6 +233,7 @@ func Default(d Document) Problems {
 	if err != nil {
 		return Problems{{Source: d.Source, Field: "(schema)", Message: err.Error()}}
 	}
+	// Another version of our own API is an error, but objects of other APIs are accepted.
 	s, ok := all[d.text("kind")]
 	if !ok || d.text("apiVersion") != v1alpha1.GroupVersion.String() {
 		return kindProblem(d, all)
@@ -286,6 +290,7 @@ func Build(docs []Document) (*Bundle, Problems) {
 			continue
 		}
 		id := d.text("kind") + " " + d.name()
+		// A cluster would replace the first object by the second without a warning.
 		if first, ok := b.sources[id]; ok {
 			ps = append(ps, Problem{Source: d.Source, Object: id, Field: "metadata.name", Value: d.name(),
 				Message: fmt.Sprintf("%s is used twice: %s has the same kind and name", d.name(), first)})

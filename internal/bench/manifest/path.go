@@ -106,6 +106,7 @@ func (c *cursor) enter(st pathStep, last bool, leaf any) error {
 			break
 		}
 		if v[st.name] == nil {
+			// Only the author of the template knows how many elements the list should have.
 			if next.Items != nil {
 				return pathError("%s: the template has no %s: write the list there, and sweep its elements", c.path, c.join(st))
 			}
@@ -152,6 +153,7 @@ func (c *cursor) child(st pathStep) (*schema.Structural, error) {
 	if next, ok := c.at.Properties[st.name]; ok {
 		return &next, nil
 	}
+	// The keys of a map, such as the engine's parameters, are not part of the schema.
 	if c.at.AdditionalProperties != nil && c.at.AdditionalProperties.Structural != nil {
 		return c.at.AdditionalProperties.Structural, nil
 	}
@@ -174,6 +176,7 @@ func (c *cursor) leaf(s *schema.Structural, v any) (any, error) {
 	switch {
 	case s.Items != nil || s.Type == "array":
 		return nil, pathError("%s is a list: name one of its elements, as %s[0]", c.path, c.path)
+	// Both types are valid, so the value is not converted.
 	case s.XIntOrString:
 		return v, nil
 	case s.Type == "object":

@@ -97,6 +97,7 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 	defaulting.Default(u, s.structural)
 
 	o := &unstructured.Unstructured{Object: u}
+	// The validation of metadata requires a namespace, which files usually omit.
 	if o.GetNamespace() == "" {
 		o.SetNamespace("default")
 		defer o.SetNamespace("")

@@ -50,6 +50,7 @@ func ParseWorkload(spec json.RawMessage, seed uint64, t *geo.Topology) (workload
 		return nil, fmt.Errorf("spec.workload: %w", err)
 	}
 	within := map[string]any{"workload": w}
+	// The schema requires a name, which has no meaning here.
 	if ps := schema.admit(map[string]any{"metadata": map[string]any{"name": "any"}, "spec": within}); len(ps) > 0 {
 		return nil, ps
 	}

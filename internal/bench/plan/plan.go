@@ -57,6 +57,7 @@ func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1
 	if p.Topology, err = Topology(&db.Spec, profile); err != nil {
 		return nil, fmt.Errorf("spec.network: %w", err)
 	}
+	// An engine may refuse a layout that the schema allows.
 	if err := p.Engine.Accepts(&p.Topology, p.Params); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 		for _, b := range t.Regions {
 			l, ok := declared[[2]string{a, b}]
 			if !ok {
+				// A link that is listed in one direction applies to both.
 				l, ok = declared[[2]string{b, a}]
 			}
 			// A profile may override the network within a region by a link to itself.

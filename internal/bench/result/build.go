@@ -37,7 +37,7 @@ type Inputs struct {
 	// TpmCType is the transaction type whose commits per minute are tpmC: catalog.TpmCType. It is empty for a workload
 	// without such a type.
 	TpmCType   string
-	Prices     *Prices // nil: DefaultPrices
+	Prices     *Prices // nil means DefaultPrices
 	Objectives []v1alpha1.Objective
 
 	Measured
@@ -52,13 +52,13 @@ type Measured struct {
 	Simulated bool
 	// Execution identifies the execution of the run and gives the times of its windows; nil for simulated documents.
 	Execution *Execution
-	// Machine is omitted from simulated documents.
+	// Machine is the machine that evaluated the run; omitted from simulated documents.
 	Machine *Machine
 	// Emulation names what emulated the links: Simulated, or a v1alpha1.Emulation.
 	Emulation string
 	// Mesh is the service mesh of nodes and workers; nil if none was looked for.
 	Mesh *v1alpha1.MeshStatus
-	// Reports of all workers.
+	// Reports holds the reports of all workers.
 	Reports []*Report
 	// Driver is the CPU usage of the load generators if they could not measure it themselves. DriverName names the
 	// process that used the CPU, for example one that also runs nodes.
@@ -67,8 +67,8 @@ type Measured struct {
 	// Before and After hold one status per node, from before the first warm-up and after the last answer. Their
 	// difference covers all transactions in between.
 	Before, After []admin.Status
-	// SharedProcess reports whether one process ran all nodes and load generators. Every status then repeats the CPU time
-	// and memory of that process, which belong to no single node.
+	// SharedProcess is set if one process ran all nodes and load generators. Every status then repeats its CPU time and
+	// memory, which belong to no single node.
 	SharedProcess bool
 	// RTTs replaces the measured round trips of Before and After if the nodes do not measure them.
 	RTTs []MeasuredRTT

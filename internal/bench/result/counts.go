@@ -30,6 +30,7 @@ func (c *Counts) add(outcome string, n int64, f *Failures) {
 		c.Refused += n
 	case txn.Unknown.String():
 		c.Unknown += n
+		// The client gave up; the transaction may still have committed, so it also counts as unknown.
 		c.Timeouts += f.Reasons[timeoutReason]
 	}
 	c.Causes = addNamed(c.Causes, f.Causes)
@@ -96,6 +97,7 @@ func unansweredPPM(c *Counts, u *Unanswered) int64 {
 	if all == 0 {
 		return 0
 	}
+	// Rounding must not turn a few unanswered transactions into none.
 	return max(ratio(all, 1, n, 1e6), min(n, 1))
 }
 
@@ -110,8 +112,6 @@ type Attempts struct {
 	AbortPPM int64 `json:"abortPPM"`
 	// CommittedAfter[i] is the number of transactions that were due and committed in the windows with i+1 attempts. It
 	// has an entry for each attempt that spec.load.retry allows. It is omitted without spec.load.retry, and from the
-	// median.
-	// 1. It has an entry for each attempt that spec.load.retry allows. It is omitted without spec.load.retry, and from the
 	// median.
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
 }

@@ -46,8 +46,13 @@ func warnings(as, bs []*Document) []string {
 	if !slices.ContainsFunc(slices.Concat(as, bs), func(d *Document) bool { return d.Simulated }) {
 		differ("emulations of the network differ", func(d *Document) any { return d.Emulation })
 	}
-	out = append(out, podsDiffer(a, bs[0])...)
-	out = append(out, settingsDiffer(a, bs[0])...)
+	for _, d := range slices.Concat(as[1:], bs) { // each result of a side counts, not only the first
+		for _, text := range slices.Concat(podsDiffer(a, d), settingsDiffer(a, d)) {
+			if !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
 	differ("regions differ, and those of one side alone are not compared", func(d *Document) any {
 		var names []string
 		for i := range d.Regions {

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// measuredRate returns n/of in parts per million. Its value is rounded for display; comparisons use the exact ratio,
+// measuredRate returns n/of times 10^6: a ratio in parts per million, or a throughput per second. Its value is rounded for display; comparisons use the exact ratio,
 // because 0.7 per second is less than 1.
 func measuredRate(n, of int64) measured {
 	return measured{value: v1alpha1.Observed(ratio(of, 1, n, 1e6)), ok: true, exact: perMillion(n, of)}

@@ -87,7 +87,7 @@ type Availability struct {
 
 const (
 	tenth         = int64(100_000) // in microseconds
-	perSecond     = 10             // tenths
+	perSecond     = 10             // tenths in a second
 	baseline      = 10 * perSecond // maximum length of the period before the fault
 	lastingPeriod = 10 * perSecond
 	recovered     = 950_000 // share of the normal throughput, in parts per million

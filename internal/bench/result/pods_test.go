@@ -21,6 +21,29 @@ func TestGroupPods(t *testing.T) {
 	}
 }
 
+// Every result of a side is compared, not only the first.
+func TestCompareTellsOfEachResult(t *testing.T) {
+	of := func(cpu, fsync string) *Document {
+		return &Document{Pods: GroupPods(podsOf(cpu, "sha256:1", "a")),
+			Target: &Target{Servers: []Server{{Address: "a", Settings: map[string]Setting{"fsync": {Value: fsync}}}}}}
+	}
+	for name, c := range map[string]struct {
+		as, bs []*Document
+		want   string
+	}{
+		"the second of the first side":  {[]*Document{of("1", "on"), of("500m", "on")}, []*Document{of("1", "on")}, "the CPU limit of container node of node pods differs: 1 and 500m"},
+		"the second of the second side": {[]*Document{of("1", "on")}, []*Document{of("1", "on"), of("1", "off")}, "setting fsync of the server differs: on and off"},
+	} {
+		if got := warnings(c.as, c.bs); !slices.Contains(got, c.want) {
+			t.Errorf("%s: %q, without %q", name, got, c.want)
+		}
+	}
+	same := []*Document{of("1", "on"), of("1", "on")}
+	if got := strings.Join(warnings(same, same), "; "); strings.Contains(got, "differ") {
+		t.Errorf("equal results differ: %q", got)
+	}
+}
+
 func TestCompareTellsOfOtherPods(t *testing.T) {
 	a := &Document{Pods: GroupPods(podsOf("1", "sha256:1", "a", "b"))}
 	for name, tt := range map[string]struct {

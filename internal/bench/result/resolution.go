@@ -42,6 +42,7 @@ var resolutions = []Resolution{
 // coarser returns the finest resolution that is at least as coarse as both.
 func (x Resolution) coarser(y Resolution) Resolution {
 	r := Resolution{max(x.LatencySeconds, y.LatencySeconds), max(x.Seconds, y.Seconds), x.Apart || y.Apart, x.Rounded || y.Rounded}
+	// Cells of latencies must not be shorter than cells of counts: see valid.
 	r.LatencySeconds = max(r.LatencySeconds, r.Seconds)
 	return r
 }
@@ -49,6 +50,7 @@ func (x Resolution) coarser(y Resolution) Resolution {
 // valid returns an error for cell lengths that cannot be merged with those of other reports.
 func (x Resolution) valid() error {
 	for _, n := range []int{x.LatencySeconds, x.Seconds} {
+		// Only the lengths in the table are multiples of each other, which merging requires.
 		if n != 0 && !slices.ContainsFunc(resolutions, func(r Resolution) bool { return n == r.LatencySeconds || n == r.Seconds }) {
 			return fmt.Errorf("resolution: cells of %d s are not among those of %s", n, ReportKind)
 		}
@@ -121,6 +123,7 @@ func (r *Report) at(x Resolution) (*Report, error) {
 	if c.Timeline, err = cells(r.Timeline, x); err != nil {
 		return nil, err
 	}
+	// Series that are already apart cannot be split again.
 	if x.Apart && !r.Resolution.Apart {
 		if c.Series, err = setApart(r.Series); err != nil {
 			return nil, err

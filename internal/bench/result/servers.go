@@ -126,16 +126,22 @@ func (d *Document) noteServers() {
 	if d.Target == nil {
 		return
 	}
+	note := func(text string) {
+		if !slices.Contains(d.Notes, text) { // a setting is the same before and after the run
+			d.Notes = append(d.Notes, text)
+		}
+	}
 	for _, servers := range [][]Server{d.Target.Servers, d.Target.ServersAfter} {
+		crowded := false // one server with other sessions is enough to say so
 		for i := range servers {
 			s := &servers[i]
-			if s.OtherSessions > 0 {
-				d.Notes = append(d.Notes, fmt.Sprintf("%d sessions of others were at work at %s when it was asked (%s): figures are of a database that did other work, too", s.OtherSessions, s.Address, strings.Join(s.Others, ", ")))
-				break
+			if s.OtherSessions > 0 && !crowded {
+				crowded = true
+				note(fmt.Sprintf("%d sessions of others were at work at %s when it was asked (%s): figures are of a database that did other work, too", s.OtherSessions, s.Address, strings.Join(s.Others, ", ")))
 			}
 			for _, name := range slices.Sorted(maps.Keys(s.Settings)) {
 				if s.Settings[name].PendingRestart {
-					d.Notes = append(d.Notes, fmt.Sprintf("%s of %s is %s", name, s.Address, s.Settings[name]))
+					note(fmt.Sprintf("%s of %s is %s", name, s.Address, s.Settings[name]))
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,22 @@ func TestSettingsChanged(t *testing.T) {
 		if notes := strings.Join(d.Notes, "\n"); !strings.Contains(notes, tt.note) || tt.note == "" && notes != "" {
 			t.Errorf("%s: notes %q, want %q", name, notes, tt.note)
 		}
+	}
+}
+
+// A server with other sessions does not hide the settings of the servers after it. A note appears once, although the
+// servers are asked before and after the run.
+func TestEachServerIsNoted(t *testing.T) {
+	pending := map[string]Setting{"fsync": {Value: "on", PendingRestart: true}}
+	servers := []Server{{Address: "a", OtherSessions: 1, Settings: pending}, {Address: "b", OtherSessions: 2, Settings: pending}}
+	d := &Document{Target: &Target{Servers: servers, ServersAfter: servers}}
+	d.noteServers()
+	want := []string{
+		"1 sessions of others were at work at a when it was asked (): figures are of a database that did other work, too",
+		"fsync of a is on (another value waits for a restart)", "fsync of b is on (another value waits for a restart)",
+	}
+	if !slices.Equal(d.Notes, want) {
+		t.Errorf("notes %q, want %q", d.Notes, want)
 	}
 }
 

@@ -68,6 +68,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		grid(b, attemptRows(d))
 	}
 	for i := range d.Regions {
+		// Percentiles alone would hide how many transactions got no answer.
 		if r := &d.Regions[i]; r.Unknown+r.Hung+r.Unsent() > 0 {
 			wrapped(b, "", r.withoutAnswer())
 		}
@@ -116,6 +117,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		rows[0] = append(rows[0], "MESH ADDS")
 	}
 	for _, l := range d.Links {
+		// A region with a single node has no internal link.
 		if l.From == l.To && l.Samples == 0 && !wide {
 			continue
 		}
@@ -173,6 +175,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	if len(d.Witnesses) > 0 {
 		line(b, "")
 		grid(b, witnessRows(d))
+		// A missing count needs its reason even in the short table.
 		for i := range d.Witnesses {
 			if w := &d.Witnesses[i]; wide || w.Bytes == nil {
 				wrapped(b, "  "+strings.ToLower(string(w.Name))+": ", w.Say())
@@ -193,6 +196,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 			rows = [][]string{{"NODE", "CPU", "PEAK MEMORY", "DATA", "ROWS", "OPERATIONS"}}
 			for _, n := range d.Nodes {
 				cpu, memory := seconds(n.CPUMilliseconds), formatBytes(n.PeakMemoryBytes)
+				// The CPU time and memory of a shared process belong to no single node.
 				if d.Process != nil {
 					cpu, memory = "-", "-"
 				}
@@ -222,6 +226,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		line(b, "")
 	}
 	for _, o := range d.Objectives {
+		// Neither ok nor FAIL would be true of an undecided objective.
 		if o.Undecided != "" {
 			wrapped(b, "?     ", fmt.Sprintf("%s: measured %s: %s", o.Name, o.Measured, o.Undecided))
 			continue
@@ -249,6 +254,7 @@ func attemptRows(d *Document) [][]string {
 		var after [3]int64
 		var all int64
 		for i, n := range a.CommittedAfter {
+			// The last column pools three and more attempts.
 			after[min(i, 2)] += n
 			all += n
 		}
@@ -337,6 +343,7 @@ func byType(d *Document, wide bool) []*typeRow {
 	if wide {
 		return rows
 	}
+	// Percentiles of classes cannot be averaged, so their histograms are merged.
 	for i := range d.Histograms.Series {
 		s := &d.Histograms.Series[i]
 		if r := index[key{s.Type, "", s.Region}]; r != nil {

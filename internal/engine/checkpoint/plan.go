@@ -60,6 +60,7 @@ func (p *plan) make(t reflect.Type) plan {
 		}
 	}
 	switch t.Kind() {
+	// These kinds all have a size of one byte, which is copied unchanged.
 	case reflect.Bool, reflect.Int8, reflect.Uint8:
 		return plan{
 			save: func(s *saver, at, _ unsafe.Pointer) { s.b = append(s.b, *(*byte)(at)) },
@@ -83,6 +84,7 @@ func (p *plan) make(t reflect.Type) plan {
 			load: func(l *loader, at unsafe.Pointer, _ bool) { reflect.NewAt(t, at).Elem().SetUint(l.r.Uvarint()) },
 		}
 	case reflect.Float64:
+		// The bits, so that NaNs and negative zero are restored exactly.
 		return plan{
 			save: func(s *saver, at, _ unsafe.Pointer) { s.b = codec.AppendUint64(s.b, *(*uint64)(at)) },
 			load: func(l *loader, at unsafe.Pointer, _ bool) { *(*uint64)(at) = l.r.Uint64() },
@@ -139,6 +141,7 @@ func ownPlan(t reflect.Type) plan {
 		load: func(l *loader, at unsafe.Pointer, _ bool) {
 			r := codec.NewReader(l.r.Bytes())
 			err := reflect.NewAt(t, at).Interface().(Saver).LoadState(&r)
+			// Remaining bytes mean that LoadState does not match SaveState.
 			if err == nil {
 				err = r.Done()
 			}
@@ -153,6 +156,7 @@ func ownPlan(t reflect.Type) plan {
 func protoPlan(t reflect.Type) plan {
 	return plan{
 		save: func(s *saver, at, _ unsafe.Pointer) {
+			// Maps in the message would otherwise be written in random order.
 			b, err := proto.MarshalOptions{Deterministic: true}.Marshal(reflect.NewAt(t, at).Interface().(proto.Message))
 			if err != nil {
 				s.fail("%v", err)
@@ -240,6 +244,7 @@ func slicePlan(t reflect.Type) plan {
 				n, is := l.count(false)
 				*(*[]byte)(at) = nil
 				if is {
+					// The result must not be nil even if it is empty: the encoding distinguishes the two.
 					*(*[]byte)(at) = append([]byte{}, l.r.Take(uint64(n))...)
 				}
 			},
@@ -291,6 +296,7 @@ func slicePlan(t reflect.Type) plan {
 				v.Set(reflect.MakeSlice(t, n, n))
 			}
 			data := v.UnsafePointer()
+			// Stop at the first error: the rest would only be zero values.
 			for i := 0; i < n && l.r.Err() == nil && l.err == nil; i++ {
 				elem.load(l, unsafe.Add(data, uintptr(i)*size), wired)
 			}
@@ -313,9 +319,11 @@ const maxEmpty = 1 << 20
 // empty is set, so the input bounds their number.
 func (l *loader) count(empty bool) (n int, is bool) {
 	most := uint64(l.r.Len())
+	// The remaining bytes do not bound the number of elements that take no bytes.
 	if empty {
 		most = maxEmpty
 	}
+	// One more, because present adds one to distinguish an empty value from nil.
 	v := l.r.UvarintMax(most + 1)
 	if v == 0 || l.r.Err() != nil {
 		return 0, false
@@ -333,6 +341,7 @@ func mapPlan(t reflect.Type) plan {
 			s.uvarint(present(m.IsNil(), m.Len()))
 			v := reflect.New(t.Elem())
 			k := reflect.New(t.Key())
+			// Map order is random, but equal states must have equal encodings.
 			for _, name := range sortedKeys(m) {
 				k.Elem().Set(name)
 				key.save(s, k.UnsafePointer(), nil)
@@ -377,10 +386,12 @@ func (s *saver) ref(elem reflect.Type, at unsafe.Pointer) {
 		s.uvarint(noObject)
 		return
 	}
+	// Objects of the world are not part of the state: the reader has its own at the same index.
 	if i, is := s.world[reflect.NewAt(elem, at).Interface()]; is {
 		s.uvarint(uint64(i+firstWorld)<<1 | worldBit)
 		return
 	}
+	// The type is part of the identity, because a struct and its first field have the same address.
 	o := object{at, elem}
 	n := s.ids[o]
 	if n == 0 {
@@ -419,6 +430,7 @@ func (l *loader) ref(elem reflect.Type) unsafe.Pointer {
 		return nil
 	}
 	o := l.objects[n-1]
+	// A corrupt checkpoint must not make a pointer refer to an object of another type.
 	if o.elem != elem {
 		l.fail("object %d is a %v, not a %v", n, o.elem, elem)
 		return nil
@@ -527,6 +539,7 @@ func (l *loader) hold(v reflect.Value) error {
 		v.Set(reflect.ValueOf(l.w.Objects[i]))
 	case holdsMessage:
 		kind, body := l.r.Uint8(), l.r.Bytes()
+		// The reader keeps its error, and the loader reports it.
 		if l.r.Err() != nil {
 			return nil
 		}

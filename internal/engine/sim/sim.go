@@ -138,10 +138,12 @@ func New(c Config) *Sim {
 			store:   c.Engine.MakeStore(),
 			buggify: c.Buggify.Node(geo.NodeID(id)),
 			waiting: map[txn.ID]int32{},
+			// There is no lower bound for the clock until SetClock sets one.
 			least:   math.MinInt64,
 			durable: durable{orphans: map[txn.ID]bool{}},
 			core:    idleCore,
 		}
+		// Stream 0 of the seed belongs to the simulation itself.
 		n.seed(*rand.NewPCG(c.Seed, uint64(id)+1))
 		if len(c.ClockOffsets) > 0 {
 			n.offset = c.ClockOffsets[id]
@@ -176,6 +178,7 @@ func (s *Sim) Store(n geo.NodeID) store.Store { return s.nodes[n].store }
 // At calls f at virtual time t, or now if t has passed. f runs after events that are already scheduled for that
 // instant.
 func (s *Sim) At(t time.Duration, f func()) {
+	// An event must not be in the past.
 	s.push(max(t, s.now), item{kind: onControl, control: f})
 }
 
@@ -191,6 +194,7 @@ func (s *Sim) Run(t time.Duration) {
 			s.readFigures(s.nodes[s.handled/figureEvents%uint64(len(s.nodes))])
 		}
 	}
+	// Time also passes without events.
 	s.now = max(s.now, t)
 	if s.c.Figures != nil {
 		for _, n := range s.nodes {
@@ -211,6 +215,7 @@ func (s *Sim) setCut(a, b geo.Region, cut bool) {
 	for _, p := range s.all {
 		from, to := t.RegionOf(geo.NodeID(p.from)), t.RegionOf(geo.NodeID(p.to))
 		if from == a && to == b || from == b && to == a {
+			// Let recut decide: a path between these regions may still be cut by CutNodes, or the reverse.
 			s.recut(p)
 		}
 	}
@@ -225,6 +230,7 @@ func (s *Sim) CutNodes(from, to geo.NodeID, cut bool) {
 	} else {
 		delete(s.cutNodes, k)
 	}
+	// A path that does not exist yet checks cutNodes when it is created.
 	if s.paths[from] != nil && s.paths[from][to] != nil {
 		s.recut(s.paths[from][to])
 	}
@@ -271,6 +277,7 @@ func (s *Sim) HoldOutput(id geo.NodeID, d time.Duration, percent int64) {
 // goes backwards: if it is set back, it stands still until the simulation has caught up.
 func (s *Sim) SetClock(id geo.NodeID, offset time.Duration) {
 	n := s.nodes[id]
+	// The clock must not run backward: Now returns at least this time.
 	n.least = n.Now()
 	n.offset = offset
 }
@@ -295,6 +302,7 @@ func (s *Sim) Crash(id geo.NodeID) {
 		if p.to == n.id {
 			p.down = s.c.Durable
 		}
+		// Held frames are in the memory of their sender, so they are lost with it.
 		if p.from == n.id {
 			for _, h := range p.held {
 				s.release(h.item)
@@ -308,6 +316,7 @@ func (s *Sim) Crash(id geo.NodeID) {
 	}
 	// Map order is random, and events of an instant happen in the order in which they are scheduled.
 	slices.Sort(ids)
+	// A client notices the broken connection one hop later.
 	hop := s.c.Topology.Link(id, id).Delay
 	for _, id := range ids {
 		s.after(hop, item{kind: onOutcome, to: n.waiting[id], outcome: txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "node-lost"}})
@@ -323,6 +332,7 @@ func (s *Sim) Crash(id geo.NodeID) {
 func (s *Sim) Pending() int {
 	sum := 0
 	for _, n := range s.nodes {
+		// A dead node never finishes its transactions.
 		if !n.dead {
 			sum += n.replica.Pending()
 		}
@@ -541,6 +551,7 @@ func (s *Sim) dispatch(i int32) {
 		if p.Silent(s.now) {
 			return // cut again; the next Heal schedules another event
 		}
+		// Empty p.held first, or transmit would hold every frame again.
 		held := p.held
 		p.held = nil
 		for _, h := range held {
@@ -594,6 +605,7 @@ func (s *Sim) transmit(from, to, i int32, size int) {
 
 // datagram sends a probe between nodes, outside their connection. The probe may be lost.
 func (s *Sim) datagram(it item) {
+	// A lost datagram is not sent again.
 	if at, ok := s.path(it.from, it.to).Datagram(s.now, probeBytes, s.rng); ok {
 		s.push(at, it)
 	}
@@ -632,6 +644,7 @@ func (s *Sim) checkCodec(m protocol.Message) protocol.Message {
 	if err != nil {
 		panic(fmt.Sprintf("sim: %T is refused by Decode: %v", m, err))
 	}
+	// The receiver gets the decoded message, so it shares no memory with the sender.
 	return out
 }
 
@@ -669,6 +682,7 @@ func (c *client) Submit(t *txn.Transaction) {
 	id := s.c.Topology.Coordinator(c.region, t, s.c.Coordinators)
 	n := s.nodes[id]
 	if n.dead {
+		// A refused connection takes a round trip.
 		rtt := s.c.Topology.RTT(c.region, c.region)
 		s.after(rtt, item{kind: onOutcome, to: c.id, outcome: txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: "no-connection"}})
 		return

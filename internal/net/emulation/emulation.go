@@ -18,33 +18,33 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Link is the current state of one direction between two regions.
+// Link is the current state of the link from one region to another, in that direction only.
 type Link struct {
-	// Link has the one-way delay, jitter (a standard deviation), loss and rate.
+	// Link contains the one-way delay, the jitter (a standard deviation), the loss and the rate.
 	geo.Link
-	// LossCorrelationPercent is the correlation of a packet's loss with the previous packet's loss, from 0 (independent)
-	// to 100.
+	// LossCorrelationPercent is the correlation between the loss of a packet and the loss of the previous packet, from 0
+	// (independent) to 100.
 	LossCorrelationPercent int32
-	// Cut loses every packet.
+	// Cut is set if the link loses every packet.
 	Cut bool
 }
 
-// Plain reports whether the link is not emulated at all.
+// Plain reports whether the link needs no emulation.
 func (l Link) Plain() bool { return l == Link{} }
 
-// Pod takes part in a network.
+// Pod is a pod that is part of a network.
 type Pod struct {
 	Name string
-	// UID distinguishes a pod from its replacement of the same name.
+	// UID distinguishes a pod from a replacement with the same name.
 	UID    string
 	Region string
-	// Node is the Kubernetes node that the pod is on.
+	// Node is the Kubernetes node that the pod runs on.
 	Node string
-	// IPs of the pod; none before it runs.
+	// IPs are the pod's addresses; empty before it runs.
 	IPs []string
-	// Running: the pod's containers run.
+	// Running is set while the pod's containers run.
 	Running bool
-	// Since is the time at which the pod got its present containers.
+	// Since is the time at which the pod's current containers started.
 	Since time.Time
 	// Generation is the last network generation sent to the pod, for backends that notify pods.
 	Generation int64
@@ -53,42 +53,44 @@ type Pod struct {
 // Network is the network that a backend must establish.
 type Network struct {
 	Namespace string
-	// Database is the GeoDatabase's name, UID the object's: names of cluster-wide things are made from it.
+	// Database is the name of the GeoDatabase and UID the object's UID, from which the names of cluster-wide objects are
+	// derived.
 	Database string
 	UID      string
-	// Regions in the database's order; Links[a][b] is the direction from region a to region b.
+	// Regions lists the regions in the order of the database. Links[a][b] is the link from region a to region b.
 	Regions []string
 	Links   [][]Link
-	// Pods that play now, in any order: nodes and load generators.
+	// Pods lists the nodes and load generators that currently exist, in any order.
 	Pods []Pod
-	// Cuts separate pods, in addition to the links that are cut.
+	// Cuts lists the cuts between sets of pods, in addition to the links that are cut.
 	Cuts []Cut
-	// Phases change the network at set times. Only backends whose pods keep time themselves follow Phases; for other
-	// backends, Links and Cuts hold the current state.
+	// Phases are scheduled changes of the network. Only backends whose pods follow the schedule by themselves use Phases;
+	// for other backends, Links and Cuts contain the current state.
 	Phases []Phase
 }
 
-// Phase is the state of the network from a time until the next phase.
+// Phase is the state of the network from a given time until the next phase.
 type Phase struct {
 	From  time.Time
 	Links [][]Link
 	Cuts  []Cut
 }
 
-// Cut loses every packet from one set of pods to another; both sets hold pod names.
+// Cut is the loss of every packet from one set of pods to another. Both sets contain pod names.
 type Cut struct {
 	From, To []string
-	// By names the fault; empty for a link that is severed.
+	// By is the name of the fault, or empty if the cut is part of a severed link.
 	By string
 }
 
-// NewNetwork is the declared network of a topology, without pods.
+// NewNetwork returns the declared network of a topology, without pods and faults.
 func NewNetwork(namespace, database, uid string, t *geo.Topology) *Network {
 	n := &Network{Namespace: namespace, Database: database, UID: uid, Regions: t.Regions}
 	for _, row := range t.Links {
 		var links []Link
 		for _, l := range row {
-			l.Congestion = geo.CongestionOpen // connections delayed from outside use the kernel's congestion control
+			// connections that are delayed outside of the process use the kernel's congestion control
+			l.Congestion = geo.CongestionOpen
 			links = append(links, Link{Link: l})
 		}
 		n.Links = append(n.Links, links)
@@ -96,7 +98,7 @@ func NewNetwork(namespace, database, uid string, t *geo.Topology) *Network {
 	return n
 }
 
-// PodsIn lists the pods of a region by name.
+// PodsIn returns the pods of a region, sorted by name.
 func (n *Network) PodsIn(region string) []Pod {
 	var out []Pod
 	for _, p := range n.Pods {
@@ -110,110 +112,113 @@ func (n *Network) PodsIn(region string) []Pod {
 
 // State is the state of the network as a backend observes it.
 type State struct {
-	// Injected: every pod has its links as they should be now.
+	// Injected is set if every link of every pod is currently as the Network requires.
 	Injected bool
-	// Reason is a CamelCase word and Message a sentence, for a condition.
+	// Reason and Message are those of a Kubernetes condition: a CamelCase word and a sentence.
 	Reason, Message string
-	// Missing holds the UIDs of pods whose links are not established yet. Measurements taken while such a pod runs are in
-	// a gap.
+	// Missing holds the UIDs of pods whose links are not established yet. Measurements are invalid while such a pod runs.
 	Missing map[string]bool
 }
 
-// Backend is a way of emulating a network.
+// Backend is a method of emulating a network.
 type Backend interface {
-	// Name as in spec.network.emulation.
+	// Name returns the value of spec.network.emulation that selects the backend.
 	Name() v1alpha1.Emulation
-	// Check says what of the network the backend cannot do, naming the field and a way out; nil when it can do it all.
+	// Check returns an error if the backend cannot emulate the network. The error names the field and suggests an
+	// alternative.
 	Check(n *Network) error
-	// Prepare changes the pod that a region's pods are made from. It must do the same every time.
+	// Prepare changes the pod template of a region. It must be deterministic.
 	Prepare(n *Network, region string, pod *corev1.PodSpec)
 	Ensure(ctx context.Context, n *Network) error
 	Observe(ctx context.Context, n *Network) (State, error)
-	// Release takes everything of the database's network away; done once nothing is left. A *StuckError says that
-	// something does not go.
+	// Release removes everything that the backend has created for the database, and reports done once nothing is left. A
+	// *StuckError names something that cannot be removed.
 	Release(ctx context.Context, n *Network) (done bool, err error)
 }
 
-// StuckError says what does not go away although it was forced to.
+// StuckError reports an object that still exists although its deletion was forced.
 type StuckError struct{ What string }
 
 func (e *StuckError) Error() string { return e.What }
 
-// Object is an object of the API server.
+// Object is a Kubernetes API object.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Cluster is the part of the API server that backends need. Its methods return errors of apimachinery's api/errors.
+// Cluster is the part of the Kubernetes API that backends need. Its methods return the errors of
+// k8s.io/apimachinery/pkg/api/errors.
 type Cluster interface {
-	// Get reads an object from the API server itself.
+	// Get reads an object from the API server, not from a cache.
 	Get(ctx context.Context, namespace, name string, into Object) error
-	// List reads the objects with these labels from the API server itself.
+	// List reads the objects with the given labels from the API server, not from a cache.
 	List(ctx context.Context, namespace string, labels map[string]string, into runtime.Object) error
-	// Ensure makes obj, or changes its labels and data to obj's, as the database's own.
+	// Ensure creates obj, or updates the labels and the data of the existing object to those of obj. The database owns
+	// the object.
 	Ensure(ctx context.Context, obj Object) error
-	// Create makes obj as the database's own.
+	// Create creates obj. The database owns it.
 	Create(ctx context.Context, obj Object) error
 	Delete(ctx context.Context, obj Object) error
 	// Patch applies a JSON merge patch.
 	Patch(ctx context.Context, obj Object, patch []byte) error
 }
 
-// BuiltIn is the backend of native engines: nodes and workers receive the links and delay what they send.
+// BuiltIn is the backend of native engines: nodes and workers read the links from the topology and delay what they
+// send.
 type BuiltIn struct{}
 
-// Name is BuiltIn.
+// Name returns EmulationBuiltIn.
 func (BuiltIn) Name() v1alpha1.Emulation { return v1alpha1.EmulationBuiltIn }
 
 // Check accepts every network.
 func (BuiltIn) Check(*Network) error { return nil }
 
-// Prepare changes nothing: the links are in the topology that the pods read.
+// Prepare does nothing: the topology that the pods read contains the links.
 func (BuiltIn) Prepare(*Network, string, *corev1.PodSpec) {}
 
-// Ensure has nothing to do.
+// Ensure does nothing.
 func (BuiltIn) Ensure(context.Context, *Network) error { return nil }
 
-// Observe reports every running node as delaying what it sends.
+// Observe reports the network as injected once every pod runs.
 func (BuiltIn) Observe(_ context.Context, n *Network) (State, error) {
 	return running(n, State{Injected: true, Reason: string(v1alpha1.EmulationBuiltIn), Message: "every node delays what it sends as the profile declares"}), nil
 }
 
-// Release has nothing to do.
+// Release does nothing.
 func (BuiltIn) Release(context.Context, *Network) (bool, error) { return true, nil }
 
-// None is the backend of real wide-area networks: nothing is injected.
+// None is the backend for real wide-area networks. It injects nothing.
 type None struct {
-	// Why nothing is, for the status.
+	// Why is the reason for injecting nothing, as shown in the status.
 	Why string
 }
 
-// Name is None.
+// Name returns EmulationNone.
 func (None) Name() v1alpha1.Emulation { return v1alpha1.EmulationNone }
 
-// Check accepts every network: package rtt measures whether it is the declared one.
+// Check accepts every network: package rtt measures whether the real network is as declared.
 func (None) Check(*Network) error { return nil }
 
-// Prepare changes nothing.
+// Prepare does nothing.
 func (None) Prepare(*Network, string, *corev1.PodSpec) {}
 
-// Ensure has nothing to do.
+// Ensure does nothing.
 func (None) Ensure(context.Context, *Network) error { return nil }
 
-// Observe says that nothing is injected.
+// Observe reports the network as injected, with a message that nothing is.
 func (b None) Observe(context.Context, *Network) (State, error) {
 	return State{Injected: true, Reason: "NotInjected", Message: "nothing is injected: " + b.Why}, nil
 }
 
-// Release has nothing to do.
+// Release does nothing.
 func (None) Release(context.Context, *Network) (bool, error) { return true, nil }
 
 func resourceOf(quantity string) resource.Quantity { return resource.MustParse(quantity) }
 
 func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// running returns state once every pod runs; until then it names a pod that does not run.
+// running returns state if every pod runs. Otherwise it returns a state that names a pod that does not.
 func running(n *Network, state State) State {
 	for _, p := range n.Pods {
 		if !p.Running {

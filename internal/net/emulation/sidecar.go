@@ -26,60 +26,62 @@ import (
 )
 
 const (
-	// SidecarName is the name of the sidecar's container and of its volume.
+	// SidecarName is the name of the sidecar container and of its volume.
 	SidecarName = "geobench-wan"
-	// SidecarPort is the name of the sidecar's metrics port; SidecarAdminPort is the name of the port for the operator.
+	// SidecarPort is the name of the sidecar's metrics port, SidecarAdminPort the name of its administration port, which
+	// only the operator uses.
 	SidecarPort      = "wan"
 	SidecarAdminPort = "wan-admin"
-	// sidecarCredentials is the volume with the credentials that only the sidecar uses.
+	// sidecarCredentials is the name of the volume with the credentials that only the sidecar uses.
 	sidecarCredentials = SidecarName + "-credentials"
-	// sidecarFolder is the folder of the sidecar's configuration.
+	// sidecarFolder is the folder where the sidecar finds its configuration.
 	sidecarFolder = "/etc/geobench/wan"
-	// annotationGeneration counts changes of a ConfigMap. On a pod, a change of the annotation makes kubelet refresh the
-	// file at once.
+	// annotationGeneration is the annotation of a ConfigMap that counts its changes. On a pod, a change of the annotation
+	// makes kubelet refresh the mounted file immediately.
 	annotationGeneration = "geobench.dev/network-generation"
-	// commonKey is the file of pods that have none of their own: load generators.
+	// commonKey is the file for pods without a separate file: the load generators.
 	commonKey = "config.json"
 )
 
-// Sidecars asks sidecars.
+// Sidecars queries the sidecars of pods.
 type Sidecars interface {
-	// Status of the sidecar at host:port.
+	// Status returns the status of the sidecar at host:port.
 	Status(ctx context.Context, addr string) (*wan.Status, error)
-	// Log of the sidecar, and by how much its clock is ahead, give or take within.
+	// Log returns the log of the sidecar at host:port. Its clock is ahead of the caller's by ahead, with an error of at
+	// most within.
 	Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error)
 }
 
-// Sidecar is the backend that runs geobench wan next to the program of each pod, in the pod's network namespace. That
-// container needs only the capability NET_ADMIN from the cluster, and nothing of the kernel's netem.
+// Sidecar is the backend that runs `geobench wan` next to the program of each pod, in the pod's network namespace. The
+// cluster must only permit the capability NET_ADMIN for that container; the kernel need not support netem.
 //
-// A ConfigMap per region describes the links from the other pods to the region's pods, because a sidecar delays the
-// packets that its pod receives. The other pods are identified by host names, which sidecars look up every second: pods
+// For each region, a ConfigMap describes the links from the other pods to the region's pods, because a sidecar delays
+// the packets that its pod receives. Peers are identified by host names, which sidecars look up every second, so pods
 // may start and stop without a new configuration. Faults are phases of the configuration, which the sidecars follow by
 // their own clocks.
 type Sidecar struct {
 	Cluster  Cluster
 	Sidecars Sidecars
-	// Image holds geobench.
+	// Image is the container image with the geobench binary.
 	Image string
-	// Credentials is a volume of the pod's namespace by which the sidecars authenticate the operator. The volume's name
-	// does not matter.
+	// Credentials is a volume in the pod's namespace with the credentials by which the sidecars authenticate the
+	// operator. Its name is replaced.
 	Credentials corev1.Volume
-	// ConfigName names the ConfigMap of a region.
+	// ConfigName returns the name of a region's ConfigMap.
 	ConfigName func(n *Network, region string) string
-	// Hosts returns the hosts of a region's nodes, by pod, and the host that stands for the region's load generators. A
-	// pod that is reached through its own Service has the Service as a second host: replies to a client of the Service
+	// Hosts returns the hosts of a region's nodes, by pod name, and the host name that resolves to the region's load
+	// generators. A pod with a separate Service has the Service as its second host: replies to a client of the Service
 	// carry the Service's address, not the pod's.
 	Hosts func(n *Network, region string) (nodes map[string][]string, generators string)
-	// Labels of the ConfigMap.
+	// Labels returns the labels of the ConfigMaps.
 	Labels func(n *Network) map[string]string
 }
 
-// Name is Sidecar.
+// Name returns EmulationSidecar.
 func (s *Sidecar) Name() v1alpha1.Emulation { return v1alpha1.EmulationSidecar }
 
-// Check refuses a network whose files do not fit into one ConfigMap per region, or that has more peers than a sidecar
-// supports.
+// Check returns an error if a region's files do not fit into one ConfigMap, or if the network has more peers than a
+// sidecar supports.
 func (s *Sidecar) Check(n *Network) error {
 	peers := 0
 	for _, region := range n.Regions {
@@ -94,6 +96,7 @@ func (s *Sidecar) Check(n *Network) error {
 			peers-len(n.Regions), len(n.Regions), wan.MaxPeers)
 	}
 	for _, region := range n.Regions {
+		// The largest generation has the most digits, so files that fit now still fit after every change.
 		files, err := s.configs(n, region, math.MaxInt64)
 		if err != nil {
 			return err
@@ -103,9 +106,9 @@ func (s *Sidecar) Check(n *Network) error {
 			sizes = append(sizes, len(file))
 		}
 		slices.Sort(sizes)
-		size, fit := 0, 0 // counted from the longest file on, so that any selection of files fits
+		size, fit := 0, 0 // from the longest file, so that any selection of fit files fits
 		for _, bytes := range slices.Backward(sizes) {
-			if size += bytes; size <= corev1.MaxSecretSize { // which is a ConfigMap's, too
+			if size += bytes; size <= corev1.MaxSecretSize { // also the limit of a ConfigMap
 				fit++
 			}
 		}
@@ -117,8 +120,8 @@ func (s *Sidecar) Check(n *Network) error {
 	return nil
 }
 
-// SidecarSecurity is the security context of the container. It may change the network of its pod, which requires root
-// in the container, and nothing else.
+// SidecarSecurity returns the security context of the sidecar container. The container runs as root and may change the
+// network of its pod, but has no other privilege.
 func SidecarSecurity() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		RunAsUser:                ptr.To[int64](0),
@@ -131,8 +134,8 @@ func SidecarSecurity() *corev1.SecurityContext {
 	}
 }
 
-// Prepare adds the sidecar: an init container that keeps running, so that the network is there before the program
-// starts, and until after it has ended.
+// Prepare adds the sidecar to a pod as an init container that keeps running. The emulated network therefore exists
+// before the program starts and until after it ends.
 func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 	file := commonKey
 	if pod.RestartPolicy != corev1.RestartPolicyNever { // a node, which has a separate file
@@ -147,6 +150,7 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 			SuccessThreshold: 1,
 		}
 	}
+	// The sidecar must come first, so that the other init containers also use the emulated network.
 	pod.InitContainers = append([]corev1.Container{{
 		Name:            SidecarName,
 		Image:           s.Image,
@@ -159,7 +163,7 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resourceOf("50m"), corev1.ResourceMemory: resourceOf("64Mi"),
 		}},
-		// The name is what monitoring scrapes by.
+		// Monitoring finds the port by its name.
 		Ports: []corev1.ContainerPort{
 			{Name: SidecarPort, ContainerPort: ports.WANStatus, Protocol: corev1.ProtocolTCP},
 			{Name: SidecarAdminPort, ContainerPort: ports.WANAdmin, Protocol: corev1.ProtocolTCP},
@@ -182,15 +186,16 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 	}}, credentials)
 }
 
-// configs are the files of a region's pods.
+// configs returns the files of a region's pods by ConfigMap key.
 func (s *Sidecar) configs(n *Network, region string, generation int64) (map[string]string, error) {
 	own := slices.Index(n.Regions, region)
 	c := &wan.Config{Generation: generation, Region: region, Seed: 1}
 	var all []wan.Peer
-	pods := map[string]string{} // by their hosts
+	pods := map[string]string{} // by host
 	for from, name := range n.Regions {
 		c.Links = append(c.Links, link(name, n.Links[from][own]))
 		hosts, generators := s.Hosts(n, name)
+		// The order keeps pods with consecutive numbers adjacent, which package hostlist writes as one entry.
 		for _, pod := range slices.SortedFunc(maps.Keys(hosts), inOrder) {
 			for _, host := range hosts[pod] {
 				all = append(all, wan.Peer{Host: host, Region: name})
@@ -202,17 +207,22 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	for i := range n.Phases {
 		phase := wan.Phase{From: n.Phases[i].From.UTC()}
 		for from, name := range n.Regions {
+			// A phase lists only the links that change; the sidecar keeps the configured links otherwise.
 			if l := n.Phases[i].Links[from][own]; l != n.Links[from][own] {
 				phase.Links = append(phase.Links, link(name, l))
 			}
 		}
+		// Add even a phase without changes: it ends the phase before it.
 		c.Phases = append(c.Phases, phase)
 	}
 	files := map[string]string{}
 	nodes, _ := s.Hosts(n, region)
 	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
+		// A pod is not its own peer: packets to its own hosts are not delayed. DeleteFunc needs a clone, because all is
+		// used again.
 		c.Peers = slices.DeleteFunc(slices.Clone(all), func(peer wan.Peer) bool { return slices.Contains(nodes[pod], peer.Host) })
 		for i := range n.Phases {
+			// The phases are shared by all pods' files, so remove the previous pod's cuts.
 			c.Phases[i].Cut = nil
 			lost := n.Phases[i].lost(pod)
 			for _, peer := range c.Peers {
@@ -234,7 +244,7 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	return files, nil
 }
 
-// lost are the pods of which nothing reaches a pod.
+// lost returns the pods whose packets to a pod are all lost; nil if there are none.
 func (p *Phase) lost(to string) map[string]bool {
 	var pods map[string]bool
 	for _, c := range p.Cuts {
@@ -251,11 +261,11 @@ func (p *Phase) lost(to string) map[string]bool {
 	return pods
 }
 
-// inOrder sorts names that end in numbers by these.
+// inOrder orders names that differ only in a trailing number by that number: shorter names come first.
 func inOrder(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// Config returns the configuration of a pod's sidecar. The pod is a node or a load generator; the load generators of a
-// region share one configuration.
+// Config returns the configuration of a pod's sidecar, with generation 0. The pod is a node or a load generator; the
+// load generators of a region share one configuration.
 func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
 	files, err := s.configs(n, region, 0)
 	if err != nil {
@@ -269,13 +279,15 @@ func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
 }
 
 func link(from string, l Link) wan.Link {
+	// A sidecar accepts only correlations below 1: with a correlation of 1, the first packet would decide about all
+	// others.
 	return wan.Link{
 		From: from, DelayMicros: l.Delay.Microseconds(), JitterMicros: l.Jitter.Microseconds(), LossPPM: l.LossPPM,
 		LossCorrelationPPM: min(int64(l.LossCorrelationPercent)*10_000, 999_999), RateBitsPerSecond: l.BandwidthMbps * 1_000_000, Cut: l.Cut,
 	}
 }
 
-// Ensure writes the ConfigMaps, and after a change has kubelet bring the files up to date.
+// Ensure writes the ConfigMaps. After a change, it makes kubelet refresh the files of the running pods.
 func (s *Sidecar) Ensure(ctx context.Context, n *Network) error {
 	for _, region := range n.Regions {
 		generation, err := s.ensureConfig(ctx, n, region)
@@ -283,11 +295,14 @@ func (s *Sidecar) Ensure(ctx context.Context, n *Network) error {
 			return err
 		}
 		for _, p := range n.PodsIn(region) {
+			// Every pod was started with generation 1 or later, and a pod that is not running yet reads the current file when
+			// it starts.
 			if generation == 1 || p.Generation >= generation || !p.Running {
 				continue
 			}
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: p.Name}}
 			patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, annotationGeneration, strconv.FormatInt(generation, 10))
+			// The pod may have been deleted since it was listed.
 			if err := s.Cluster.Patch(ctx, pod, []byte(patch)); err != nil && !apierrors.IsNotFound(err) {
 				return err
 			}
@@ -296,7 +311,7 @@ func (s *Sidecar) Ensure(ctx context.Context, n *Network) error {
 	return nil
 }
 
-// ensureConfig writes the ConfigMap of a region and returns its generation.
+// ensureConfig writes the ConfigMap of a region if it has changed, and returns its generation.
 func (s *Sidecar) ensureConfig(ctx context.Context, n *Network, region string) (int64, error) {
 	generation := int64(1)
 	old := &corev1.ConfigMap{}
@@ -307,6 +322,7 @@ func (s *Sidecar) ensureConfig(ctx context.Context, n *Network, region string) (
 	case !apierrors.IsNotFound(err):
 		return 0, err
 	}
+	// Build the files with the old generation first: they are equal only if nothing but the generation would change.
 	files, err := s.configs(n, region, generation)
 	if err != nil {
 		return 0, err
@@ -329,13 +345,13 @@ func (s *Sidecar) ensureConfig(ctx context.Context, n *Network, region string) (
 	})
 }
 
-// GenerationOf reads the generation of a network from the annotations of a ConfigMap or a pod; 0 when there is none.
+// GenerationOf returns the network generation in the annotations of a ConfigMap or pod, or 0 if there is none.
 func GenerationOf(o metav1.Object) int64 {
 	g, _ := strconv.ParseInt(o.GetAnnotations()[annotationGeneration], 10, 64)
 	return g
 }
 
-// Observe asks every sidecar which configuration is in force.
+// Observe asks the sidecar of every pod whether it uses the current configuration.
 func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 	want := map[string]int64{}
 	for _, region := range n.Regions {
@@ -347,6 +363,7 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 			return State{}, err
 		}
 		want[region] = GenerationOf(cm)
+		// An edit of the ConfigMap by hand does not change the generation, so compare the files too.
 		files, err := s.configs(n, region, want[region])
 		if err != nil {
 			return State{}, err
@@ -359,6 +376,7 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 	problems := make([]string, len(n.Pods))
 	var group sync.WaitGroup
 	for i, p := range n.Pods {
+		// Query all sidecars concurrently: each that does not answer would otherwise delay the others by its timeout.
 		group.Go(func() { problems[i] = s.problem(ctx, p, want[p.Region]) })
 	}
 	group.Wait()
@@ -375,7 +393,8 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 	return state, nil
 }
 
-// different names the first file, by name, that is not as wanted: another, missing or too many; empty is none.
+// different returns the name of the first file, in the order of names, that has other content than wanted, is missing,
+// or is not wanted. It returns an empty string if there is none.
 func different(have, want map[string]string) string {
 	all := maps.Clone(want)
 	maps.Copy(all, have)
@@ -388,7 +407,7 @@ func different(have, want map[string]string) string {
 	return ""
 }
 
-// missing are all pods of a region.
+// missing returns the UIDs of all pods of a region, as in State.Missing.
 func missing(n *Network, region string) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range n.PodsIn(region) {
@@ -397,7 +416,7 @@ func missing(n *Network, region string) map[string]bool {
 	return out
 }
 
-// problem returns the reason why a pod's sidecar does not work as configured, or an empty string if it does.
+// problem returns the reason why the sidecar of a pod does not use generation want, or an empty string if it does.
 func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
 	if !p.Running || len(p.IPs) == 0 {
 		return "it does not run"
@@ -410,14 +429,15 @@ func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
 		return "its sidecar refuses its configuration: " + st.ConfigError
 	case !st.Ready:
 		return "its sidecar is not ready: " + st.Reason
+	// A later generation is fine: the ConfigMap may have changed after want was read.
 	case st.Generation < want:
 		return fmt.Sprintf("its sidecar has generation %d of its configuration, of %d", st.Generation, want)
 	}
 	return ""
 }
 
-// Release deletes the ConfigMaps. The sidecars stop with their pods, and their network changes disappear with the pods'
-// network namespaces.
+// Release deletes the ConfigMaps. The sidecars stop with their pods, and their changes to the network disappear with
+// the pods' network namespaces.
 func (s *Sidecar) Release(ctx context.Context, n *Network) (bool, error) {
 	done := true
 	for _, region := range n.Regions {
@@ -429,6 +449,7 @@ func (s *Sidecar) Release(ctx context.Context, n *Network) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		// Even a deletion that succeeds may leave the object with finalizers, so only NotFound counts as done.
 		done = false
 		if cm.DeletionTimestamp == nil {
 			if err := s.Cluster.Delete(ctx, cm); err != nil && !apierrors.IsNotFound(err) {

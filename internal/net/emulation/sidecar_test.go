@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/net/wan"
 )
 
-// oneConfigMap is a cluster that has a ConfigMap and nothing else.
+// oneConfigMap is a cluster that contains a single ConfigMap.
 type oneConfigMap struct {
 	Cluster
 	cm *corev1.ConfigMap
@@ -28,7 +28,7 @@ func (c oneConfigMap) Get(_ context.Context, _, _ string, into Object) error {
 	return nil
 }
 
-// If sidecars use files that the operator has not written, the message names the file and the sidecar.
+// If the ConfigMap contains files that the operator has not written, the message names the file and the ConfigMap.
 func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu"}, Links: [][]Link{{{}}}}
 	s := &Sidecar{
@@ -67,7 +67,8 @@ func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	}
 }
 
-// A pod with its own Service is delayed, and cut off, by both of its hosts, and not from itself.
+// If a pod has two hosts, because it has a separate Service, other pods delay and cut off both hosts. The pod's own
+// file contains neither.
 func TestPodsWithTwoHosts(t *testing.T) {
 	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu", "us"}, Links: [][]Link{{{}, {}}, {{}, {}}}}
 	n.Phases = []Phase{{From: time.Unix(1, 0), Links: n.Links, Cuts: []Cut{{From: []string{"d-us-0"}, To: []string{"d-eu-0"}}}}}
@@ -93,8 +94,8 @@ func TestPodsWithTwoHosts(t *testing.T) {
 	}
 }
 
-// wide is a network of as many regions with as many nodes each, and the Sidecar of it, with the longest names that
-// there are.
+// wide returns a network with the given numbers of regions and of nodes per region, all with names of the maximum
+// length, and its Sidecar.
 func wide(regions, nodes int) (*Network, *Sidecar) {
 	n := &Network{Namespace: strings.Repeat("n", 63), Database: strings.Repeat("d", 27)}
 	for r := range regions {
@@ -118,8 +119,8 @@ func wide(regions, nodes int) (*Network, *Sidecar) {
 	}
 }
 
-// lasting adds phases in which all links change, and one node of the first region is cut off from the other regions'
-// nodes.
+// lasting adds phases to the network. In each, all links change, and a node of the first region is cut off from the
+// nodes of the other regions.
 func lasting(n *Network, s *Sidecar, phases int) {
 	for i := range phases {
 		p := Phase{From: time.Date(2026, 1, 2, 3, 4, i, 123456789, time.UTC), Cuts: []Cut{{}}}
@@ -143,7 +144,8 @@ func lasting(n *Network, s *Sidecar, phases int) {
 	}
 }
 
-// The sidecars' configuration fits into one ConfigMap per region, or Check refuses it and states what would fit.
+// Either the sidecars' files fit into one ConfigMap per region, or Check returns an error that states how many nodes
+// would fit.
 func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		regions, nodes, phases int
@@ -179,7 +181,7 @@ func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "would fit") {
 				return
 			}
-			// The suggested number of phases fits, and not much more does.
+			// The suggested number of nodes per region fits, and slightly more than twice that number does not.
 			_, after, _ := strings.Cut(err.Error(), "holds 1048576: ")
 			fits, err := strconv.Atoi(strings.Fields(after)[0])
 			if err != nil {
@@ -196,7 +198,7 @@ func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// A pod knows all other pods, and is cut off from those alone that a phase cuts it off from.
+// A pod's file lists all other pods as peers. A phase cuts off only the pods that it names.
 func TestPhasesCutOffPods(t *testing.T) {
 	n, s := wide(2, 12)
 	lasting(n, s, 2)

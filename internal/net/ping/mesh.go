@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// patience is the timeout for an answer to a packet, after which the connection is closed: partitions leave connections
-// that never answer again.
+// patience is the timeout for the answer to a packet. When it expires, the prober closes the connection: after a
+// partition, a connection may never receive an answer again.
 const patience = 5 * time.Second
 
 // connect measures round trips to a peer until ctx ends; it opens a new connection whenever the previous connection
@@ -27,6 +27,7 @@ func (p *Prober) connect(ctx context.Context, to *peer) {
 			return
 		case <-tick.C:
 		}
+		// Read the address under the lock at each attempt: resolve changes it when the pod is replaced.
 		to.mu.Lock()
 		addr := to.addr
 		to.mu.Unlock()
@@ -39,15 +40,16 @@ func (p *Prober) connect(ctx context.Context, to *peer) {
 	}
 }
 
-// exchange sends a packet at each tick over a new connection, and records the round-trip times, until a packet fails or
-// the peer has another address. The first answer does not count: proxies connect, and agree on keys, only when they
-// first have data to send.
+// exchange sends a packet at each tick over a new connection and records the round-trip times. It returns when a packet
+// fails or when the peer's address changes. The first answer is not counted: proxies connect to each other and agree on
+// keys only when they first have data to send.
 func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-chan time.Time) error {
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	// Closing the connection is what unblocks a pending read or write when ctx ends.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	region := p.db.Topology.RegionOf(to.id)
@@ -64,7 +66,9 @@ func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-cha
 		if _, err := io.ReadFull(conn, b); err != nil {
 			return err
 		}
+		// Take the time before parsing and locking, so that only the network and the proxies are measured.
 		at := time.Since(p.start)
+		// A single packet is outstanding at a time, so any other sequence number means that the stream is corrupt.
 		if m, ok := parse(b); !ok || m.kind != reply || m.token != p.token || m.seq != seq {
 			return errors.New("what came back is not the answer to what was sent")
 		}
@@ -78,6 +82,7 @@ func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-cha
 			return nil
 		case <-tick:
 		}
+		// TCP does not notice that the name now resolves to another pod, so compare the addresses.
 		to.mu.Lock()
 		moved := to.addr == nil || to.addr.String() != addr
 		to.mu.Unlock()
@@ -87,7 +92,7 @@ func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-cha
 	}
 }
 
-// sendBack answers the packet in b and all later packets, until the connection ends.
+// sendBack answers the packet in b and all later packets until the connection ends. It reuses b for them.
 func sendBack(conn net.Conn, b []byte) {
 	for {
 		m, ok := parse(b)
@@ -104,12 +109,12 @@ func sendBack(conn net.Conn, b []byte) {
 	}
 }
 
-// ThroughMesh is the maximum number of bytes that a prober sends another prober over connections within d: packets and
-// answers.
+// ThroughMesh returns the maximum number of bytes that a prober exchanges with another prober over TCP within d,
+// counting packets and answers.
 func ThroughMesh(d time.Duration) int64 { return int64(2*packetSize) * (int64(d/interval) + 1) }
 
-// MeshRTT returns the round trips measured below a mesh and through it on the way to a region. It returns nil without a
-// mesh, and for a region with no other pod.
+// MeshRTT returns the round trips to a region as measured below the mesh (UDP) and through it (TCP). It returns nil if
+// there is no mesh or if neither has a measurement.
 func (p *Prober) MeshRTT(to geo.Region) (*admin.MeshRTT, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,6 +126,7 @@ func (p *Prober) meshRTT(to geo.Region, second int64) (*admin.MeshRTT, error) {
 		return nil, nil
 	}
 	below, through := p.links[to].merged(second), p.through[to].merged(second)
+	// Both are nil for a region without another pod.
 	if below == nil && through == nil {
 		return nil, nil
 	}
@@ -133,7 +139,7 @@ func (p *Prober) meshRTT(to geo.Region, second int64) (*admin.MeshRTT, error) {
 	return m, err
 }
 
-// PutMesh exports the round trips measured below a mesh and through it.
+// PutMesh exports the round trips as measured below the mesh and through it.
 func (p *Prober) PutMesh(put metrics.Put) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

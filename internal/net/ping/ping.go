@@ -1,14 +1,13 @@
-// Package ping measures round trips between the pods of a database that does not integrate with Geobench. A pod's
-// prober sends small UDP packets to the probers of all other pods, which send them back. It reports its measurements
-// over the administration protocol (package admin), as the nodes of native engines do. A prober needs no privileges.
-// Its packets take the same path as every other packet of the pod: through the emulated network.
+// Package ping measures round trips between the pods of a database that does not integrate with Geobench. The prober of
+// each pod sends small UDP packets to the probers of all other pods, which send them back. It reports its measurements
+// over the administration protocol (package admin), like the nodes of native engines. A prober needs no privileges. Its
+// packets take the same path as all other packets of the pod: through the emulated network.
 //
-// If a service mesh carries the pods' connections, UDP packets bypass the mesh, because it carries no UDP. Then the
-// prober also measures round trips over TCP connections, which pass through the mesh as those of programs do. The
-// difference is the delay that the mesh adds to a link.
+// If the pods' connections pass through a service mesh, UDP packets bypass the mesh, which carries no UDP. The prober
+// then also measures round trips over TCP connections, which pass through the mesh like the connections of other
+// programs. The difference is the delay that the mesh adds to a link.
 //
-// The same port answers two questions of people and tests: how many packets get lost (Measure), and how much gets
-// through (Stream).
+// The same port serves two measurements for people and tests: packet loss (Measure) and throughput (Stream).
 package ping
 
 import (
@@ -35,18 +34,18 @@ import (
 )
 
 const (
-	// interval between two packets to the same peer.
+	// interval is the time between two packets to the same peer.
 	interval = 200 * time.Millisecond
-	// slots of a second each make the window for which round trips are reported.
+	// slots is the length of the reporting window in seconds; each slot covers one second.
 	slots = 10
-	// resolveEvery is the time between lookups of a name: a replaced pod has another address.
+	// resolveEvery is the time between two lookups of a host name: a replacement of a pod has another address.
 	resolveEvery = time.Second
-	// longest round trip that is believed.
+	// longest is the longest plausible round trip; longer ones are discarded.
 	longest = time.Minute
 )
 
-// A packet consists of a word for its kind, the sender's token, a number, and the time at which it was sent, in
-// nanoseconds since the sender started.
+// A packet consists of four 64-bit words: its kind, the sender's token, a sequence number, and the time at which it was
+// sent, in nanoseconds since the sender started.
 const (
 	request    = 0x67656f62656e6368 // "geobench"
 	reply      = 0x686374656e62656f
@@ -71,7 +70,7 @@ func parse(b []byte) (packet, bool) {
 	return p, p.kind == request || p.kind == reply
 }
 
-// Prober measures round trips, answers packets and reports the results.
+// Prober measures round trips to the other pods, answers their packets and reports the results.
 type Prober struct {
 	db      *deploy.Database
 	self    geo.NodeID
@@ -86,7 +85,7 @@ type Prober struct {
 
 	mu      sync.Mutex
 	links   []window // by region
-	through []window // by region, over TCP; nil where no mesh is
+	through []window // by region, over TCP; nil without a mesh
 }
 
 // peer is another pod.
@@ -96,27 +95,28 @@ type peer struct {
 
 	mu   sync.Mutex
 	addr net.Addr
-	// reached: it has answered once.
+	// reached is set once the peer has answered a packet.
 	reached bool
 	sent    int64
-	// short counts the latest consecutive round trips that were shorter than declared, long the latest consecutive round
-	// trips that were not. first is the start of the present series of long round trips; complete is the same time once
-	// that series is believed.
+	// short counts the latest consecutive round trips that were shorter than declared, long those that were not shorter.
+	// first is the start of the current series of long round trips. complete is the time since which the link is as long
+	// as declared, or zero if it is not; it is the first of a series that reached believed.
 	short, long     int
 	first, complete time.Time
 }
 
-// window holds the round trips of the last seconds, in microseconds.
+// window holds the round trips of the last slots seconds, in microseconds, and counters since the start.
 type window struct {
 	second [slots]int64
 	rtts   [slots]*hdrhistogram.Histogram
 	bytes  int64
 	count  int64
-	// answered is the number of packets, of count, that were answered.
+	// answered is the number of packets that were answered, out of count.
 	answered int64
 }
 
-// New returns the prober of node self. It listens on conn, with UDP, on the port that all probers use; Run closes conn.
+// New returns the prober of node self. It sends and receives on conn, a UDP socket on the port that all probers use.
+// Run closes conn.
 func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Logger) (*Prober, error) {
 	p := &Prober{db: db, self: self, conn: conn, log: log, start: time.Now(), began: time.Now(), links: make([]window, len(db.Topology.Regions))}
 	if db.Meshed {
@@ -131,7 +131,8 @@ func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Lo
 	}
 	p.process, p.token = hex.EncodeToString(b[:8]), binary.BigEndian.Uint64(b[8:])
 	for i := range db.Nodes {
-		if geo.NodeID(i) == self || db.Nodes[i].Admin == "" { // itself, or none, in a region with fewer pods than another
+		// itself, or absent because the region has fewer pods than another
+		if geo.NodeID(i) == self || db.Nodes[i].Admin == "" {
 			continue
 		}
 		host, _, err := net.SplitHostPort(db.Nodes[i].Admin)
@@ -143,14 +144,16 @@ func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Lo
 	return p, nil
 }
 
-// Run measures and answers until ctx ends.
+// Run measures and answers until ctx ends, and returns nil then.
 func (p *Prober) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
+	// ReadFrom has no context; closing the socket ends it.
 	stop := context.AfterFunc(ctx, func() { _ = p.conn.Close() })
 	defer stop()
 	for i, to := range p.peers {
 		group.Go(func() { p.resolve(ctx, to) })
+		// Spread the probes of an interval, so that the packets to different peers do not queue behind each other.
 		group.Go(func() { p.probe(ctx, to, interval*time.Duration(i)/time.Duration(len(p.peers))) })
 		if p.db.Meshed {
 			group.Go(func() { p.connect(ctx, to) })
@@ -159,6 +162,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	b := make([]byte, 2048)
 	for {
 		n, from, err := p.conn.ReadFrom(b)
+		// Check ctx before err: closing conn at the end of ctx makes ReadFrom fail, and that is not an error.
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -166,8 +170,9 @@ func (p *Prober) Run(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			continue // what an earlier packet came to, for example that nobody listened
+			continue // an ICMP error caused by an earlier packet, for example because nothing listens at its destination
 		}
+		// Take the time before anything else, so that the work below does not count as round trip.
 		at := time.Since(p.start)
 		m, ok := parse(b[:n])
 		switch {
@@ -175,13 +180,15 @@ func (p *Prober) Run(ctx context.Context) error {
 		case m.kind == request:
 			m.kind = reply
 			_, _ = p.conn.WriteTo(m.append(make([]byte, 0, packetSize)), from)
+		// A reply with another token was meant for another process, whose clock started at another time.
 		case m.token == p.token:
 			p.record(from, at-time.Duration(m.sent))
 		}
 	}
 }
 
-// resolve keeps a peer's address.
+// resolve looks up the peer's address every resolveEvery until ctx ends. If a lookup fails, it keeps the previous
+// address.
 func (p *Prober) resolve(ctx context.Context, to *peer) {
 	tick := time.NewTicker(resolveEvery)
 	defer tick.Stop()
@@ -238,8 +245,9 @@ func (p *Prober) probe(ctx context.Context, to *peer, phase time.Duration) {
 	}
 }
 
-// record takes note of a round trip to the pod at addr.
+// record records a round trip to the pod at addr. It ignores unknown addresses and implausible times.
 func (p *Prober) record(addr net.Addr, rtt time.Duration) {
+	// The time of sending comes from the packet, so it may be corrupt; longest is also the upper bound of the histograms.
 	if rtt < 0 || rtt > longest {
 		return
 	}
@@ -249,6 +257,8 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 		if known {
 			to.reached = true
 			t := &p.db.Topology
+			// LeastRTT already subtracts a tolerance and the jitter, so a round trip below it lacks part of the declared
+			// delay.
 			to.judge(time.Now(), rtt, t.LeastRTT(t.RegionOf(p.self), t.RegionOf(to.id)))
 		}
 		to.mu.Unlock()
@@ -263,11 +273,12 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 	}
 }
 
-// believed is the number of consecutive round trips that determine a link's state. A single packet may have been in
-// flight when the link changed, or late because the machine was busy.
+// believed is the number of consecutive round trips that change the state of a link. A single packet may have been in
+// flight when the link changed, or may be late because the machine was busy.
 const believed = 3
 
-// judge takes note of whether a round trip, which ended at now, is as long as it should be.
+// judge updates the state of the link with a round trip that ended at now. least is the shortest round trip that the
+// declared link permits.
 func (to *peer) judge(now time.Time, rtt, least time.Duration) {
 	if rtt < least {
 		to.long = 0
@@ -280,6 +291,8 @@ func (to *peer) judge(now time.Time, rtt, least time.Duration) {
 	if to.long++; to.long == 1 {
 		to.first = now
 	}
+	// The link was already long at the start of the series, not only when the series became credible. A nonzero complete
+	// stays: the link has been long since then.
 	if to.long >= believed && to.complete.IsZero() {
 		to.complete = to.first
 	}
@@ -299,6 +312,7 @@ func (p *Prober) linksComplete() *time.Time {
 			latest = complete
 		}
 	}
+	// Round(0) strips the monotonic reading: the time leaves this process.
 	latest = latest.Round(0).UTC()
 	return &latest
 }
@@ -312,17 +326,20 @@ func (w *window) record(second int64, rtt time.Duration) {
 	switch {
 	case w.rtts[i] == nil:
 		w.rtts[i] = newHistogram()
+	// The slot still holds the round trips of slots seconds ago or earlier.
 	case w.second[i] != second:
 		w.rtts[i].Reset()
 	}
 	w.second[i] = second
+	// A round trip below 1 µs counts as 1 µs, the lowest value of the histogram.
 	_ = w.rtts[i].RecordValue(max(1, rtt.Microseconds()))
 }
 
-// merged is the window that ends in second; nil without round trips.
+// merged returns the round trips of the window that ends with second, or nil if there are none.
 func (w *window) merged(second int64) *hdrhistogram.Histogram {
 	var all *hdrhistogram.Histogram
 	for i, h := range w.rtts {
+		// A slot keeps old round trips until a new one overwrites it, for example while the peer does not answer.
 		if h == nil || w.second[i] <= second-slots {
 			continue
 		}
@@ -334,7 +351,7 @@ func (w *window) merged(second int64) *hdrhistogram.Histogram {
 	return all
 }
 
-// Status returns the measurements. A prober is ready when every peer has answered.
+// Status returns the measurements. A prober is ready once every peer has answered.
 func (p *Prober) Status(context.Context) (*admin.Status, error) {
 	t := &p.db.Topology
 	s := &admin.Status{Node: t.NodeName(p.self), ID: int(p.self), Incarnation: p.db.Incarnation, Process: p.process, Ready: true}
@@ -354,7 +371,7 @@ func (p *Prober) Status(context.Context) (*admin.Status, error) {
 		if l.Mesh, err = p.meshRTT(geo.Region(r), second); err != nil {
 			return nil, err
 		}
-		if l.Mesh != nil { // the link is what transactions use
+		if l.Mesh != nil { // transactions use the mesh
 			l.RTT = l.Mesh.Through
 		}
 		s.Links = append(s.Links, l)
@@ -386,20 +403,20 @@ func (p *Prober) Metrics() prometheus.Collector {
 	}, p.db.Name, p.db.Engine, t.Regions[self], t.NodeName(p.self))
 }
 
-// Load fails: the data is the database's own business.
+// Load always fails: only the database's own protocol can load data.
 func (p *Prober) Load(context.Context, *admin.LoadRequest) (*admin.LoadResponse, error) {
 	return nil, &admin.BadRequest{Err: errors.New("this is a prober: data is loaded through the database's own protocol")}
 }
 
-// Audit fails: the data is the database's own business.
+// Audit always fails: only the database's own protocol can audit data.
 func (p *Prober) Audit(context.Context) (*admin.Audit, error) {
 	return nil, &admin.BadRequest{Err: errors.New("this is a prober: data is audited through the database's own protocol")}
 }
 
-// Healthy says that the process lives.
+// Healthy returns nil: a process that answers is alive.
 func (p *Prober) Healthy() error { return nil }
 
-// Ready names a peer that has not answered yet.
+// Ready returns an error that names a peer that has not answered yet, or nil if all have.
 func (p *Prober) Ready() error {
 	for _, to := range p.peers {
 		to.mu.Lock()
@@ -415,8 +432,8 @@ func (p *Prober) Ready() error {
 	return nil
 }
 
-// Sink is the remote end of probers and of Stream. It sends back the packets of connections that start with a packet,
-// and discards the data of other connections, until ctx ends.
+// Sink serves the TCP connections of probers and of Stream until ctx ends. If a connection starts with a packet, Sink
+// sends its packets back. Otherwise it discards the data and finally reports the number of bytes received.
 func Sink(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -435,11 +452,12 @@ func Sink(ctx context.Context, l net.Listener) error {
 			b := make([]byte, 1<<16)
 			first, err := io.ReadFull(c, b[:packetSize])
 			if m, ok := parse(b[:first]); ok && m.kind == request {
+				// b must have exactly the size of a packet: sendBack reads until it is full.
 				sendBack(c, b[:packetSize])
 				return
 			}
 			var total [8]byte
-			if err != nil { // it has finished already
+			if err != nil { // the client has already finished
 				binary.BigEndian.PutUint64(total[:], uint64(first))
 				_, _ = c.Write(total[:])
 				return
@@ -448,7 +466,7 @@ func Sink(ctx context.Context, l net.Listener) error {
 				k, err := c.Read(b)
 				n += uint64(k)
 				if err != nil {
-					// The other end has finished writing and wants to know how much arrived.
+					// The client has finished writing and waits for the number of bytes that arrived.
 					binary.BigEndian.PutUint64(total[:], n)
 					_, _ = c.Write(total[:])
 					return
@@ -458,17 +476,17 @@ func Sink(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// Figures sum up a measurement.
+// Figures is the summary of a measurement.
 type Figures struct {
 	Sent     int64 `json:"sent"`
 	Received int64 `json:"received"`
-	// LossPPM is the share of packets without an answer: lost on either way.
+	// LossPPM is the share of packets without an answer in parts per million. Losses in both directions count.
 	LossPPM int64 `json:"lossPPM"`
-	// RTTMicroseconds has the percentiles of the round trips.
+	// RTTMicroseconds maps "p50", "p90", "p99" and "max" to round-trip times.
 	RTTMicroseconds map[string]int64 `json:"rttMicroseconds"`
 }
 
-// Measure sends count packets to a prober, one each interval, waits for the last answers, and returns a summary.
+// Measure sends count packets to a prober, one per each, waits up to wait for the last answers, and returns a summary.
 func Measure(ctx context.Context, addr string, count int, each, wait time.Duration) (*Figures, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", addr)
 	if err != nil {
@@ -493,6 +511,7 @@ func Measure(ctx context.Context, addr string, count int, each, wait time.Durati
 				return
 			}
 			at := time.Since(start)
+			// UDP may duplicate a packet; a second answer must not hide the loss of another packet.
 			if m, ok := parse(b[:n]); err == nil && ok && m.kind == reply && m.seq < uint64(count) && !seen[m.seq] {
 				seen[m.seq] = true
 				received++
@@ -504,6 +523,7 @@ func Measure(ctx context.Context, addr string, count int, each, wait time.Durati
 	defer tick.Stop()
 	for i := range count {
 		m := packet{request, 0, uint64(i), uint64(time.Since(start))}
+		// Ignore errors: Write may report an ICMP error of an earlier packet, and a packet that is not sent counts as lost.
 		_, _ = conn.Write(m.append(make([]byte, 0, packetSize)))
 		select {
 		case <-ctx.Done():
@@ -511,6 +531,7 @@ func Measure(ctx context.Context, addr string, count int, each, wait time.Durati
 		case <-tick.C:
 		}
 	}
+	// The goroutine ends only at the deadline, also if every answer has arrived.
 	_ = conn.SetReadDeadline(time.Now().Add(wait))
 	<-done
 	f := &Figures{Sent: int64(count), Received: received, LossPPM: (int64(count) - received) * 1_000_000 / int64(count)}
@@ -518,7 +539,8 @@ func Measure(ctx context.Context, addr string, count int, each, wait time.Durati
 	return f, nil
 }
 
-// Stream sends as fast as TCP takes it, for a while, and returns the bits per second that arrived.
+// Stream sends as fast as TCP permits for at least lasting, and returns the throughput in bits per second as counted by
+// the receiver.
 func Stream(ctx context.Context, addr string, lasting time.Duration) (int64, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -534,6 +556,8 @@ func Stream(ctx context.Context, addr string, lasting time.Duration) (int64, err
 			return 0, err
 		}
 	}
+	// The sink reports the total only after the end of the stream, but it must still be able to answer: close one
+	// direction only.
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		return 0, err
 	}
@@ -541,5 +565,6 @@ func Stream(ctx context.Context, addr string, lasting time.Duration) (int64, err
 	if _, err := io.ReadFull(conn, total[:]); err != nil {
 		return 0, err
 	}
+	// The elapsed time includes the delivery of buffered data, because the total arrives after the last byte of it.
 	return int64(float64(binary.BigEndian.Uint64(total[:])) * 8 / time.Since(start).Seconds()), nil
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// pair starts two probers of two regions on loopback.
+// pair starts two probers, in different regions, on loopback.
 func pair(t *testing.T) (a, b *Prober) { return pairOf(t, false) }
 
-// pairOf starts a pair with or without a mesh on its links.
+// pairOf is like pair; meshed reports whether a mesh carries the pods' connections.
 func pairOf(t *testing.T, meshed bool) (a, b *Prober) {
 	t.Helper()
 	db := &deploy.Database{Name: "db", Incarnation: "i", Meshed: meshed, Topology: geo.Topology{
@@ -118,7 +118,8 @@ func TestProbersMeasureEachOther(t *testing.T) {
 	}
 }
 
-// Through a mesh is over TCP and below it is not; the link is what transactions use.
+// The measurements through the mesh use TCP, those below it UDP. The status of the link reports the former, which
+// transactions use.
 func TestProbersInAMesh(t *testing.T) {
 	a, b := pairOf(t, true)
 	const enough = 3
@@ -169,7 +170,7 @@ func TestProbersInAMesh(t *testing.T) {
 	}
 }
 
-// The sink reports the amount of data that it discarded, however small, including packets that are not probes.
+// The sink reports the number of bytes that it discarded, however few, including packets that are not probes.
 func TestSinkCounts(t *testing.T) {
 	sink, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -201,7 +202,7 @@ func TestMeasureCountsLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	go func() { // answers all but every fourth packet
+	go func() { // answers three of every four packets
 		b := make([]byte, 100)
 		for i := 0; ; i++ {
 			n, from, err := conn.ReadFrom(b)
@@ -262,8 +263,8 @@ func FuzzParse(f *testing.F) {
 func TestJudge(t *testing.T) {
 	const least = 95 * time.Millisecond
 	for name, tc := range map[string]struct {
-		rtts string // s short, l long, a second apart
-		want int    // the second since when it is complete, -1: it is not
+		rtts string // s is a short round trip, l a long one; they are a second apart
+		want int    // the second since which the link is complete, or -1 if it is not
 	}{
 		"long from the start":       {"lllll", 0},
 		"not believed yet":          {"ll", -1},

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// clockTick is the unit of times in /proc/PID/stat, the same on all architectures that Go knows.
+// clockTick is the unit of times in /proc/PID/stat, which is the same on all architectures that Go supports.
 const clockTick = 10 * time.Millisecond
 
-// cpu is the processor time that a process has used.
+// cpu returns the processor time that a process has used.
 func cpu(tb testing.TB, pid int) time.Duration {
 	tb.Helper()
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// The values are fields 14 and 15, counted after the command, which may contain blanks.
+	// The values are fields 14 and 15, counted after the command, which may contain spaces.
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	ticks := 0
 	for _, f := range fields[11:13] {
@@ -36,9 +36,9 @@ func cpu(tb testing.TB, pid int) time.Duration {
 }
 
 // BenchmarkWAN compares a bare pair of namespaces with a pair that has a sidecar on each side. It reports the deviation
-// of round trips from twice the delay, halved, as the error of one direction; TCP throughput; and the processor share
-// of the receiver's sidecar meanwhile. The error includes the bare network's own round trip, which is reported so that
-// readers can subtract it.
+// of round trips from twice the delay, halved, as the error of one direction; the TCP throughput; and the processor
+// share of the receiver's sidecar during the transfer. The error includes the bare network's own round trip, which is
+// reported so that readers can subtract it.
 func BenchmarkWAN(b *testing.B) {
 	for _, bench := range []struct {
 		name    string
@@ -53,7 +53,7 @@ func BenchmarkWAN(b *testing.B) {
 			if bench.sidecar {
 				for _, n := range [][2]*namespace{{left, right}, {right, left}} {
 					config := oneWay(n[1], 1, Link{DelayMicros: bench.delay.Microseconds()})
-					config.QueueBytes = 1 << 30 // what 50 ms of the fastest TCP here need
+					config.QueueBytes = 1 << 30 // enough for 50 ms of the fastest TCP here
 					n[0].write(config)
 					processes = append(processes, n[0].start())
 				}

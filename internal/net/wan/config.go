@@ -18,18 +18,18 @@ import (
 	"github.com/geobench/geobench/internal/base/late"
 )
 
-// Defaults of omitted fields, and the listen addresses.
+// Defaults of omitted fields.
 const (
 	// ConfigPath is the path of a sidecar's configuration.
 	ConfigPath = "/etc/geobench/wan/config.json"
 	// DefaultListen is the address of the public HTTP endpoint, with port ports.WANStatus.
 	DefaultListen = ":7003"
-	// DefaultQueueBytes bounds what all links of a pod hold together.
+	// DefaultQueueBytes is the default of Config.QueueBytes.
 	DefaultQueueBytes = 128 << 20
 )
 
-// FailPolicy says what becomes of packets from peers while no sidecar process handles them, after a crash or during a
-// restart of its container.
+// FailPolicy defines what happens to packets from peers while no sidecar process handles them, after a crash or while
+// its container restarts.
 type FailPolicy string
 
 const (
@@ -43,8 +43,8 @@ const (
 type Distribution string
 
 const (
-	// Wander is the jitter of the BuiltIn emulation (see geo.Path): the deviation runs in straight lines between uniform
-	// draws, slowly enough that no packet overtakes another and that the mean and the median stay.
+	// Wander is the jitter of the BuiltIn emulation (see geo.Path): the deviation changes linearly between uniform draws,
+	// so slowly that no packet overtakes another and that the mean and the median are as declared.
 	Wander Distribution = "Wander"
 	// Uniform draws a deviation per packet; packets overtake each other.
 	Uniform Distribution = "Uniform"
@@ -54,9 +54,9 @@ const (
 	Pareto Distribution = "Pareto"
 )
 
-// Config describes the network of one pod.
+// Config describes the network of a pod.
 type Config struct {
-	// Generation is repeated in Status and metrics, so that the writer sees which configuration is in force.
+	// Generation is repeated in Status and metrics, so that the writer knows which configuration is in effect.
 	Generation int64 `json:"generation"`
 	// Region is the region that the pod runs in.
 	Region string `json:"region"`
@@ -69,12 +69,12 @@ type Config struct {
 	// ExemptPorts are not emulated: TCP and UDP packets from or to any of these ports pass unchanged. The port of Listen
 	// and ports.WANAdmin are always exempt.
 	ExemptPorts []int `json:"exemptPorts,omitempty"`
-	// QueueBytes bounds what all links hold together; packets beyond it are dropped. DefaultQueueBytes by default. A
-	// link needs its rate times its delay.
+	// QueueBytes bounds the packets that all links hold together, in bytes; further packets are dropped. A link needs its
+	// rate times its delay. 0 means DefaultQueueBytes.
 	QueueBytes int64 `json:"queueBytes,omitempty"`
-	// Peers are the pods of all regions. Addresses must be distinct; the most specific prefix counts.
+	// Peers lists the pods of all regions. Addresses must be distinct; the most specific prefix applies.
 	Peers Peers `json:"peers"`
-	// Links are what lies between its peers and this pod. Packets from peers without a link are left alone.
+	// Links describes the links from the peers to this pod. Packets from peers without a link are not touched.
 	Links []Link `json:"links"`
 	// Phases change the network at set times, in ascending order. The sidecar follows them by its own clock, so the writer
 	// of the file need not be running.
@@ -83,18 +83,18 @@ type Config struct {
 
 // Phase is the state of the network from a time until the next phase.
 type Phase struct {
-	// From is by the clock of the machine.
+	// From is a time by the clock of the machine.
 	From time.Time `json:"from"`
-	// Links replace the configuration's links of the same name; other links stay as configured.
+	// Links replace the configuration's links with the same From; other links are as configured.
 	Links []Link `json:"links,omitempty"`
-	// Cut are peers, by their host or address, from which everything is lost.
+	// Cut lists peers, by their host or address, from which all packets are lost.
 	Cut hostlist.Names `json:"cut,omitempty"`
 }
 
-// cutLink is the link of the peers that a phase cuts off. No region has a dot in its name.
+// cutLink is the name of the link of the peers that a phase cuts off. Region names contain no dot.
 const cutLink = "cut.peers"
 
-// At is the network at a time, without phases, and when it changes next; the zero time is never.
+// At returns the network at time now, without phases, and the time of its next change; zero for none.
 func (c *Config) At(now time.Time) (*Config, time.Time) {
 	out, next := *c, time.Time{}
 	out.Phases = nil
@@ -104,6 +104,7 @@ func (c *Config) At(now time.Time) (*Config, time.Time) {
 			next = p.From
 			break
 		}
+		// c is shared; a phase must not change it.
 		out.Links, out.Peers = slices.Clone(c.Links), slices.Clone(c.Peers)
 		for j := range out.Links {
 			if at := slices.IndexFunc(p.Links, func(l Link) bool { return l.From == out.Links[j].From }); at >= 0 {
@@ -123,13 +124,13 @@ func (c *Config) At(now time.Time) (*Config, time.Time) {
 	return &out, next
 }
 
-// Same reports whether two configurations describe the same network, apart from their generations.
+// Same reports whether two configurations describe the same network, ignoring their generations.
 func (c *Config) Same(o *Config) bool {
 	return c.Region == o.Region && c.Seed == o.Seed && c.FailPolicy == o.FailPolicy && c.Listen == o.Listen && c.QueueBytes == o.QueueBytes &&
 		slices.Equal(c.ExemptPorts, o.ExemptPorts) && slices.Equal(c.Peers, o.Peers) && slices.Equal(c.Links, o.Links)
 }
 
-// Differs says in words how the network differs from another.
+// Differs describes how the network differs from another one.
 func (c *Config) Differs(from *Config) string {
 	var parts []string
 	cut := 0
@@ -179,30 +180,31 @@ func (l *Link) text() string {
 	return text
 }
 
-// Peer is a source of packets that a link delays: an address, a prefix, or all addresses of a name.
+// Peer is a source of packets that a link delays: an address, a prefix, or all addresses of a host name.
 type Peer struct {
 	// Address is an IP address or a prefix (10.2.0.0/16).
 	Address string `json:"address,omitempty"`
-	// Host is a name, in place of Address; it stands for all addresses that it resolves to, looked up every second.
+	// Host is a host name, in place of Address. It stands for all addresses that it resolves to; it is looked up every
+	// second.
 	Host string `json:"host,omitempty"`
-	// Region of the peer.
+	// Region is the region of the peer.
 	Region string `json:"region"`
-	// Link is the link that leads from it to this pod, its region by default.
+	// Link is the link from the peer to this pod; its region by default.
 	Link string `json:"link,omitempty"`
 }
 
 func (p *Peer) names() []*string { return []*string{&p.Host} }
 
-// Peers are the peers of a pod. In JSON, a region's hosts with consecutive numbers are a single entry (package
-// hostlist), because the files of a region's pods share a ConfigMap, which holds 1 MiB.
+// Peers lists the peers of a pod. In JSON, a region's hosts with consecutive numbers are a single entry (package
+// hostlist), because the files of a region's pods share a ConfigMap, which is limited to 1 MiB.
 type Peers []Peer
 
-// MarshalJSON folds.
+// MarshalJSON implements json.Marshaler: it folds the hosts.
 func (p Peers) MarshalJSON() ([]byte, error) {
 	return json.Marshal(hostlist.Fold([]Peer(p), (*Peer).names))
 }
 
-// UnmarshalJSON unfolds. Unknown fields are errors.
+// UnmarshalJSON implements json.Unmarshaler: it unfolds the hosts. Unknown fields are errors.
 func (p *Peers) UnmarshalJSON(b []byte) error {
 	var folded []Peer
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -218,9 +220,9 @@ func (p *Peers) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Link is the direction from some of the peers to the pod. Shares are in parts per million.
+// Link describes the direction from some peers to the pod. PPM fields are in parts per million.
 type Link struct {
-	// From is a region, or a name that peers' Link fields use.
+	// From is a region, or a name in the Link field of peers.
 	From string `json:"from"`
 	// DelayMicros is the mean one-way delay: half the round trip if the peers' sidecars add the same delay.
 	DelayMicros int64 `json:"delayMicros,omitempty"`
@@ -228,73 +230,73 @@ type Link struct {
 	JitterMicros int64 `json:"jitterMicros,omitempty"`
 	// JitterDistribution is Wander by default.
 	JitterDistribution Distribution `json:"jitterDistribution,omitempty"`
-	// JitterCorrelationPPM is the correlation of the deviations of successive packets; not for Wander.
+	// JitterCorrelationPPM is the correlation of the deviations of successive packets. It must be 0 for Wander.
 	JitterCorrelationPPM int64 `json:"jitterCorrelationPPM,omitempty"`
-	// LossPPM is the share of network packets that are lost, even where the kernel delivers many packets at once.
+	// LossPPM is the share of network packets that are lost, also when the kernel delivers many packets at once.
 	LossPPM int64 `json:"lossPPM,omitempty"`
-	// LossCorrelationPPM is the correlation of the fates of successive packets: losses come in bursts, their share stays.
+	// LossCorrelationPPM is the correlation of the losses of successive packets. Losses then occur in bursts, with the
+	// same overall share.
 	LossCorrelationPPM int64 `json:"lossCorrelationPPM,omitempty"`
-	// RateBitsPerSecond is what each peer address sends at most, headers from IP upwards included; 0 is unlimited.
+	// RateBitsPerSecond is the maximum rate of each peer address, including headers from IP upwards; 0 means unlimited.
 	RateBitsPerSecond int64 `json:"rateBitsPerSecond,omitempty"`
-	// RateQueueBytes is the size of the queue before the rate limit, per peer address; packets that exceed it are dropped.
-	// The default is the amount that the rate carries in 200 ms, at least 128 KiB.
+	// RateQueueBytes is the size of the queue before the rate limit, per peer address. Packets that exceed it are
+	// dropped. The default is the amount that the rate carries in 200 ms, at least 128 KiB.
 	RateQueueBytes int64 `json:"rateQueueBytes,omitempty"`
-	// ReorderPPM is the share of packets held up for ReorderMicros longer, so that later packets overtake them.
+	// ReorderPPM is the share of packets that are delayed by another ReorderMicros, so that later packets overtake them.
 	ReorderPPM int64 `json:"reorderPPM,omitempty"`
-	// ReorderMicros is 1000 by default, which is one millisecond.
+	// ReorderMicros is 1000 (1 ms) by default.
 	ReorderMicros int64 `json:"reorderMicros,omitempty"`
-	// Cut drops everything.
+	// Cut drops all packets.
 	Cut bool `json:"cut,omitempty"`
 }
 
-// Status is what GET /status answers.
+// Status is the response of GET /status.
 type Status struct {
 	// Pod is the pod's name and Region its region.
 	Pod    string `json:"pod"`
 	Region string `json:"region"`
-	// Process is a name made up by this process when it started.
+	// Process is a name that this process chose when it started.
 	Process string `json:"process"`
-	// Generation is the generation of the configuration in force.
+	// Generation is the generation of the configuration in effect.
 	Generation int64 `json:"generation"`
-	// Ready: the rules are in place. Reason says in words why not.
+	// Ready is set if the rules are in place. Otherwise Reason describes why not.
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
-	// ConfigError is the reason why the current file is not in force, or empty if it is.
+	// ConfigError is the reason why the current file is not in effect, or empty if it is.
 	ConfigError string `json:"configError,omitempty"`
-	// Peers is the number of peer addresses and prefixes that packets are held up for.
+	// Peers is the number of peer addresses and prefixes in the rules.
 	Peers int `json:"peers"`
-	// Links count the packets received over each link, in the order of the configuration. Counters never decrease while a
-	// process runs.
+	// Links counts the packets received over each link, in the order of the configuration. Counters do not decrease while
+	// a process runs.
 	Links []LinkStatus `json:"links"`
-	// Unresolved are hosts that have no address now.
+	// Unresolved lists the hosts that currently have no address.
 	Unresolved []string `json:"unresolved,omitempty"`
 }
 
-// Log lists the networks that were in force since the sidecar started, regardless of who wrote them. GET /log answers
-// with it. Times are by the clock of the machine.
+// Log lists the networks in effect since the sidecar started, regardless of who wrote them. It is the response of GET
+// /log. Times are by the clock of the machine.
 type Log struct {
 	Process string `json:"process"`
-	// Now is the time of the answer, Since the time at which the sidecar started.
+	// Now is the time of the response. Since is the time at which the sidecar started.
 	Now   time.Time `json:"now"`
 	Since time.Time `json:"since"`
-	// Entries are sorted by time; each is in force until the next entry.
+	// Entries are sorted by time. Each is in effect until the next entry.
 	Entries []LogEntry `json:"entries,omitempty"`
 	// ForgottenUntil is the time before which the log has no entries, because older entries were discarded. It is omitted
-	// while the log keeps all entries.
+	// while the log has all entries.
 	ForgottenUntil time.Time `json:"forgottenUntil,omitzero"`
 	// Late records the sidecar's lateness for each second, by a clock that shows Monotonic at Now.
 	Late      *late.Record  `json:"late,omitempty"`
 	Monotonic time.Duration `json:"monotonicNanoseconds,omitempty"`
 }
 
-// LogEntry is a network and the time from which it was in force.
+// LogEntry is a network and the time from which it was in effect.
 type LogEntry struct {
 	From   time.Time `json:"from"`
 	Config Config    `json:"config"`
 }
 
-// MaxLog is the maximum number of entries in a log. The log keeps the latest entries, since a sidecar lives for many
-// runs.
+// MaxLog is the maximum number of entries in a log. The log keeps the latest entries: a sidecar may run for many runs.
 const MaxLog = 200
 
 // Change records that configuration c takes effect at now.
@@ -310,21 +312,21 @@ func (l *Log) Change(now time.Time, c *Config) {
 	l.Entries = append(l.Entries, LogEntry{now, *c})
 }
 
-// LinkStatus counts the packets of a link. It counts network packets, even where the kernel delivers many packets at
+// LinkStatus counts the packets of a link. It counts network packets, also when the kernel delivers many packets at
 // once.
 type LinkStatus struct {
 	From string `json:"from"`
 	// Packets and Bytes count the received packets, including their headers from IP upwards.
 	Packets int64 `json:"packets"`
 	Bytes   int64 `json:"bytes"`
-	// Dropped packets by cause.
+	// Dropped counts the dropped packets by cause.
 	Dropped map[Cause]int64 `json:"dropped,omitempty"`
-	// QueuedPackets and QueuedBytes are the amounts held at present. Packets that the kernel delivers together count as a
-	// single packet here.
+	// QueuedPackets and QueuedBytes are the amounts that the link holds now. Packets that the kernel delivers together
+	// count as a single packet here.
 	QueuedPackets int64 `json:"queuedPackets"`
 	QueuedBytes   int64 `json:"queuedBytes"`
 
-	queue int // the kernel's number
+	queue int // number of the kernel's queue
 }
 
 // MaxPeers is the maximum number of peers of a pod.
@@ -377,7 +379,7 @@ func setLinkDefaults(links []Link) {
 	}
 }
 
-// Validate returns everything that is wrong, joined. Defaults must have been set.
+// Validate returns all errors of the configuration, joined. Defaults must have been set.
 func (c *Config) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -500,6 +502,7 @@ func (p *Peer) Prefix() (netip.Prefix, error) {
 		if a.Zone() != "" {
 			return netip.Prefix{}, fmt.Errorf("%q has a zone: leave out %q", p.Address, "%"+a.Zone())
 		}
+		// The kernel's rules see IPv4 packets as IPv4, never as mapped IPv6.
 		a = a.Unmap()
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
@@ -513,7 +516,7 @@ func (p *Peer) Prefix() (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// ParseConfig reads JSON, sets defaults and validates. Unknown fields are errors.
+// ParseConfig decodes JSON, sets defaults and validates the result. Unknown fields are errors.
 func ParseConfig(b []byte) (*Config, error) {
 	c := &Config{}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -531,7 +534,7 @@ func ParseConfig(b []byte) (*Config, error) {
 	return c, nil
 }
 
-// ReadConfig parses the file at path.
+// ReadConfig reads and parses the file at path.
 func ReadConfig(path string) (*Config, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

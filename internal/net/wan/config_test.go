@@ -41,7 +41,7 @@ func TestConfigDefaults(t *testing.T) {
 	if l := c.Links[2]; l.ReorderMicros != 1000 {
 		t.Errorf("reordering by %d us, want the default of 1000", l.ReorderMicros)
 	}
-	// Setting the defaults of a configuration twice changes nothing.
+	// Setting defaults is idempotent.
 	b, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestConfigRefusals(t *testing.T) {
 	}
 }
 
-// Hosts with consecutive numbers are a single entry of the file, and separate hosts for every reader.
+// Hosts with consecutive numbers are a single entry in the file, and separate hosts for every reader.
 func TestHostsAreWrittenShort(t *testing.T) {
 	const text = `{"generation":1,"region":"eu","seed":1,"failPolicy":"Open","listen":":7003","queueBytes":134217728,` +
 		`"peers":[{"host":"db-eu-[0-2].db","region":"eu","link":"eu"},{"host":"db-us-[9-10].db","region":"us","link":"us"}],` +

@@ -1,20 +1,20 @@
 // Package wan emulates a wide-area network in a sidecar. It delays, drops, reorders, paces and cuts the packets that a
-// pod receives from the pods of each region. It runs in user space, so every program meets the network that a profile
-// declares, on any kernel.
+// pod receives from the pods of each region. It runs in user space, so the declared network applies to every program,
+// on any kernel.
 //
 // The sidecar shares the pod's network namespace and acts only on incoming packets. The sidecar of b emulates the link
 // from a to b; a round trip passes the sidecars of a and b. Packets are held at the receiver because the sender's
 // kernel would count held packets as its own and would stop sending (docs/wan.md has the figures). Only packets from
-// the addresses listed as peers are touched; packets from the API server, the name server or kubelet are not. Addresses
-// are pod addresses. Replies from a Service's cluster IP do not match, because the kernel of the pod's node has
-// rewritten the sender's address outside the pod. Headless Services work.
+// the addresses of peers are affected; packets from the API server, the name server or kubelet are not. Addresses are
+// pod addresses. Replies from a Service's cluster IP do not match, because the kernel of the pod's node has rewritten
+// the sender's address outside the pod. Headless Services work.
 //
 // # The configuration
 //
 // Config is the whole configuration, as JSON in a file that is mounted from a ConfigMap and read again when it changes.
-// A file that does not parse or breaks a rule of Validate is refused. Then the last valid configuration stays in force,
-// the metric geobench_wan_config_errors_total counts the refusal, and GET /status reports the error. At the start there
-// is no earlier configuration, so the sidecar exits with an error.
+// A file that does not parse or violates a rule of Validate is rejected. Then the last valid configuration stays in
+// effect, the metric geobench_wan_config_errors_total counts the rejection, and GET /status reports the error. At the
+// start there is no earlier configuration, so the sidecar exits with an error.
 //
 //	{
 //	  "generation": 7,
@@ -44,7 +44,8 @@
 //
 // # What it answers
 //
-// At ports.WANAdmin, to the operator alone, which mutual TLS sees to (Options.Credentials), or to the pod itself:
+// At ports.WANAdmin, only for the operator, which mutual TLS authenticates (Options.Credentials), or without
+// credentials for the pod itself:
 //
 //	GET /status   Status: the configuration in force, and what came over each link
 //	GET /log      Log: what was in force when
@@ -55,5 +56,5 @@
 //	GET /healthz  200 while the packets' loop turns
 //	GET /metrics  Prometheus
 //
-// Round trips are measured by others (package ping), as any program of the pod would see them.
+// Package ping measures round trips, as any program of the pod would see them.
 package wan

@@ -2,7 +2,7 @@ package wan
 
 import "time"
 
-// held is a packet on its way.
+// held is a delayed packet.
 type held struct {
 	arrive time.Duration
 	// order breaks ties: packets that arrive at the same instant keep their order.
@@ -12,7 +12,7 @@ type held struct {
 	bytes uint32
 }
 
-// schedule is the packets on their way, a heap with the next to arrive first.
+// schedule is a heap of the delayed packets; the first to arrive is at the top.
 type schedule struct {
 	heap  []held
 	count uint64

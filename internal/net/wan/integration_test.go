@@ -27,7 +27,7 @@ func oneWay(from *namespace, generation int64, l Link) *Config {
 	return &Config{Generation: generation, Seed: 1, Peers: []Peer{{Address: from.address, Region: "other"}}, Links: []Link{l}}
 }
 
-// fast reports whether the network is bare: at least one of several round trips takes less than 5 ms.
+// fast reports whether the network is not emulated: at least one of several round trips takes less than 5 ms.
 func fast(a, b *namespace) bool {
 	rtts := a.pings(b, 10, time.Millisecond, 100*time.Millisecond)
 	return len(rtts) > 0 && slices.Min(rtts) < 5*time.Millisecond
@@ -50,7 +50,7 @@ func TestRoundTripIsTheSumOfBothLinks(t *testing.T) {
 	}
 	t.Logf("median round trip %s, declared 50ms", rtts[len(rtts)/2])
 
-	// A changed file counts, without a restart.
+	// A changed file takes effect without a restart.
 	a.write(oneWay(b, 2, Link{DelayMicros: 5_000}))
 	a.await(2)
 	if least := slices.Min(a.pings(b, 30, 20*time.Millisecond, time.Second)); least < 34_900*time.Microsecond || least > 36_500*time.Microsecond {
@@ -84,7 +84,7 @@ func TestLossPerPacket(t *testing.T) {
 				if _, err := from.Write([]byte("x")); err != nil {
 					t.Fatal(err)
 				}
-				if i%250 == 249 { // the kernel keeps a thousand in front of a sidecar that has no turn, and drops more
+				if i%250 == 249 { // the kernel queues a thousand packets for a sidecar that does not run, and drops more
 					eventually(t, "the packets have come", func() bool {
 						st, err := b.status()
 						return err == nil && st.Links[0].Packets == int64(i+1) && st.Links[0].QueuedPackets == 0
@@ -108,8 +108,8 @@ func TestLossPerPacket(t *testing.T) {
 	}
 }
 
-// No packet passes the sidecar while the kernel's rules are replaced, which happens when peers come and go and when the
-// pod gets an address.
+// No packet bypasses the sidecar while the kernel's rules are replaced, which happens when peers start and stop and
+// when the pod gets an address.
 func TestChangesLetNothingPass(t *testing.T) {
 	a, b := podPair(t)
 	// A new address would make the sidecar replace its rules too, and two replacements at once fail.
@@ -154,7 +154,7 @@ func TestChangesLetNothingPass(t *testing.T) {
 	}
 }
 
-// Held packets stay held, and are delivered in time, when the configuration changes and when the sidecar exits.
+// Delayed packets stay delayed, and are delivered in time, when the configuration changes and when the sidecar exits.
 func TestChangesLoseNothing(t *testing.T) {
 	a, b := podPair(t)
 	config := oneWay(a, 1, Link{DelayMicros: 400_000})
@@ -201,7 +201,8 @@ func TestChangesLoseNothing(t *testing.T) {
 	}
 }
 
-// Packets that the kernel drops while they are held are counted: it does that when anybody takes a chain from a hook.
+// Packets that the kernel drops while they are delayed are counted. The kernel does this when any program removes a
+// chain from a hook.
 func TestTheKernelsDropsAreCounted(t *testing.T) {
 	a, b := podPair(t)
 	b.write(oneWay(a, 1, Link{DelayMicros: 300_000}))
@@ -238,7 +239,7 @@ func TestTheKernelsDropsAreCounted(t *testing.T) {
 	}
 }
 
-// Loss applies to network packets, even where the kernel carries many packets in one piece.
+// Loss applies to network packets, also when the kernel delivers many packets at once.
 func TestLossOfTCPIsPerPacket(t *testing.T) {
 	a, b := podPair(t)
 	b.sink()
@@ -283,8 +284,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// A link that always has something to send carries its rate, no less and no more. TCP would not always have: how much
-// it sends depends on how fast the machine answers.
+// A saturated link carries exactly its rate. The test uses UDP, because the amount that TCP sends depends on how fast
+// the machine responds.
 func TestRateOfAFullLink(t *testing.T) {
 	a, b := podPair(t)
 	const rate, size = 100e6, 1400
@@ -313,11 +314,11 @@ func TestRateOfAFullLink(t *testing.T) {
 			if err != nil {
 				return
 			}
-			received.Add(int64(n) + 28) // from the IP header on
+			received.Add(int64(n) + 28) // including the IP header
 		}
 	}()
-	// backlog is what waits in front of the rate, as time: so long the link is busy from now on, whatever else the machine
-	// does.
+	// backlog returns the time that the rate needs for the queued data. The link is busy for that time, regardless of the
+	// machine's load.
 	backlog := func() time.Duration {
 		st, err := b.status()
 		if err != nil {
@@ -392,7 +393,7 @@ func TestDeathOfTheSidecar(t *testing.T) {
 				t.Errorf("%d tables after a restart, want 1", n)
 			}
 			third.end(syscall.SIGKILL)
-			for range 2 { // cleaning twice succeeds
+			for range 2 { // cleanup is idempotent
 				if out, err := b.command("cleanup").CombinedOutput(); err != nil {
 					t.Fatalf("cleanup: %v: %s", err, out)
 				}
@@ -440,7 +441,7 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// A sidecar reports its state to the operator alone, or to its own pod if it has no credentials.
+// A sidecar reports its state only to the operator, or only to its own pod if it has no credentials.
 func TestStatusIsTheOperators(t *testing.T) {
 	a, b := podPair(t)
 	private, public := "://"+b.address+":7005", "http://"+b.address+":7003"
@@ -478,7 +479,7 @@ func TestStatusIsTheOperators(t *testing.T) {
 	}
 }
 
-// Packets of exempt ports, of addresses that are no peers, and of peers without a link are not touched.
+// Packets of exempt ports, of addresses that are no peers, and of peers without a link are not affected.
 func TestLeftAlone(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -504,7 +505,7 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// A database's pods start before their peers have addresses. Only the first address shows which statement the kernel
+// A database's pods start before their peers have addresses. Only rules with an address show which statement the kernel
 // supports.
 func TestPeersThatComeLater(t *testing.T) {
 	a, b := podPair(t)
@@ -520,7 +521,7 @@ func TestPeersThatComeLater(t *testing.T) {
 	}
 }
 
-// Phases start and stop by themselves, at their times. The log records every network in force, including networks
+// Phases start and stop by themselves, at their times. The log records every network in effect, including networks
 // written by another party.
 func TestPhases(t *testing.T) {
 	a, b := podPair(t)

@@ -14,22 +14,22 @@ import (
 type Cause string
 
 const (
-	// Kept means that it was not.
+	// Kept: the packet was not dropped.
 	Kept Cause = ""
-	// LostCause is random loss: LossPPM.
+	// LostCause: random loss (LossPPM).
 	LostCause Cause = "loss"
-	// RateCause is a full queue in front of a link's rate.
+	// RateCause: the queue before a link's rate limit was full.
 	RateCause Cause = "rate"
-	// CutCause is a link that is cut.
+	// CutCause: the link is cut.
 	CutCause Cause = "cut"
-	// QueueCause is a full sidecar (QueueBytes), or a sidecar that is too slow for the kernel.
+	// QueueCause: the sidecar was full (QueueBytes), or too slow for the kernel.
 	QueueCause Cause = "queue"
-	// KernelCause is the kernel itself, while a packet was held: its interface went away, or another program took a chain
-	// from a hook of this network namespace.
+	// KernelCause: the kernel dropped a delayed packet, because its interface disappeared or another program removed a
+	// chain from a hook of this network namespace.
 	KernelCause Cause = "kernel"
 )
 
-// causes are all reasons of drops.
+// causes lists all causes of drops.
 var causes = []Cause{LostCause, RateCause, CutCause, QueueCause, KernelCause}
 
 // path is the link between a peer address and the pod: a Link with the state of this address. It reads no clock and
@@ -39,18 +39,18 @@ type path struct {
 	rng  *rand.Rand
 
 	wander geo.Wander
-	// gauss is the last deviation of a correlated distribution, as a standard normal variable.
+	// gauss is the last draw of a correlated distribution, as a standard normal variable.
 	gauss float64
-	// lost: the packet before was lost.
+	// lost is set if the previous packet was lost.
 	lost bool
 	// free is the time at which the last packet has passed the rate limit.
 	free time.Duration
-	// last is the arrival time of the last packet that keeps the order; latest is the time at which the last packet
+	// last is the arrival time of the last packet that keeps its order; latest is the time at which the last packet
 	// reached the link.
 	last, latest time.Duration
 }
 
-// newPath returns the path over l from the peer at addr to the pod of that name.
+// newPath returns the path over l from the peer at addr to a pod.
 func newPath(l *Link, seed uint64, pod string, addr netip.Addr) *path {
 	h := fnv.New64a()
 	for _, s := range []string{pod, l.From, addr.String()} {
@@ -62,7 +62,7 @@ func newPath(l *Link, seed uint64, pod string, addr netip.Addr) *path {
 	return p
 }
 
-// set makes l the path's link from now on. Packets in flight keep their arrival times; later packets may overtake them.
+// set changes the path's link to l. Packets in flight keep their arrival times; later packets may overtake them.
 func (p *path) set(l *Link) {
 	p.link, p.last = l, 0
 	p.wander = geo.Wander{}
@@ -75,8 +75,8 @@ func (p *path) set(l *Link) {
 }
 
 // packet returns the arrival time of a packet that reaches the link now, or the cause of its loss. bytes counts from
-// the IP header. now counts from any fixed instant. If now goes back, as the clocks of two processors may, packet
-// treats it as unchanged.
+// the IP header. now counts from any fixed instant. If now is earlier than before, which is possible with the clocks of
+// two processors, packet uses the earlier call's time.
 func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 	l := p.link
 	now = max(now, p.latest)
@@ -91,6 +91,7 @@ func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 	if l.RateBitsPerSecond > 0 {
 		free := max(now, p.free)
 		perSecond := float64(l.RateBitsPerSecond) / 8
+		// An idle link accepts a packet of any size, even one larger than the queue.
 		if (free-now).Seconds()*perSecond+float64(bytes) > float64(max(l.RateQueueBytes, int64(bytes))) {
 			return 0, RateCause
 		}
@@ -100,6 +101,7 @@ func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 	arrive := depart + micros(l.DelayMicros)
 	if l.JitterDistribution == Wander {
 		arrive = max(arrive+p.wander.At(depart, p.rng), p.last)
+		// A reordered packet does not raise p.last, so that the following packets can overtake it.
 		if l.ReorderPPM == 0 || p.rng.Int64N(million) >= l.ReorderPPM {
 			p.last = arrive
 			return arrive, Kept
@@ -112,12 +114,13 @@ func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 	if l.ReorderPPM > 0 && p.rng.Int64N(million) < l.ReorderPPM {
 		arrive += micros(l.ReorderMicros)
 	}
+	// A deviation may be more negative than the delay; no packet arrives before it was sent.
 	return max(arrive, depart), Kept
 }
 
-// loses draws from a chain of two states (Gilbert, "Capacity of a burst-noise channel", 1960). Let p be the share of
-// lost packets and r the correlation of neighbours. Then a packet is lost with probability p + r (1 - p) after a lost
-// packet and p (1 - r) otherwise.
+// loses reports whether the next packet is lost. It draws from a two-state chain (Gilbert, "Capacity of a burst-noise
+// channel", 1960). Let p be the share of lost packets and r the correlation of neighbours. Then a packet is lost with
+// probability p + r (1 - p) after a lost packet and p (1 - r) otherwise.
 func (p *path) loses() bool {
 	share := float64(p.link.LossPPM) / million
 	r := float64(p.link.LossCorrelationPPM) / million
@@ -129,8 +132,8 @@ func (p *path) loses() bool {
 	return p.lost
 }
 
-// deviation draws how much a packet is later than the mean. Neighbours are correlated through a first-order
-// autoregressive normal variable, which is then given the distribution asked for.
+// deviation draws the deviation of a packet's delay from the mean. Neighbours are correlated through a first-order
+// autoregressive normal variable, which is then converted to the requested distribution.
 func (p *path) deviation() time.Duration {
 	sigma := float64(micros(p.link.JitterMicros))
 	r := float64(p.link.JitterCorrelationPPM) / million
@@ -147,13 +150,13 @@ func (p *path) deviation() time.Duration {
 	return time.Duration(m/math.Cbrt(max(1-u, 1e-12)) - 1.5*m)
 }
 
-// exact reports whether packets must be delivered separately. The kernel delivers up to 64 KiB of a TCP connection at
-// once, which must not be lost, paced or moved as a unit.
+// exact reports whether the kernel must deliver packets separately. It delivers up to 64 KiB of a TCP connection at
+// once, which must not be lost, paced or reordered as a unit.
 func (l *Link) exact() bool {
 	return l.LossPPM > 0 || l.ReorderPPM > 0 || l.RateBitsPerSecond > 0 && l.RateBitsPerSecond <= exactRate
 }
 
-// exactRate is the rate from which 64 KiB pass in a quarter of a millisecond or less, so that they may pass together.
+// exactRate is the rate at which 64 KiB take about a quarter of a millisecond. At higher rates they may pass as a unit.
 const exactRate = 2_000_000_000
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -91,7 +91,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// Wandering delays keep the order and the median, however closely packets follow each other.
+// Wandering delays preserve the order and the median, however closely packets follow each other.
 func TestWanderKeepsOrder(t *testing.T) {
 	p := testPath(t, Link{DelayMicros: 50_000, JitterMicros: 5_000})
 	var all []time.Duration
@@ -172,7 +172,7 @@ func TestRate(t *testing.T) {
 	if dropped[RateCause] != 10_000-len(kept) {
 		t.Errorf("dropped %v, want all because of the rate", dropped)
 	}
-	// A packet that finds 49 in front of it waits for those and for itself: 50 x 1.2 ms.
+	// A packet that finds 49 packets in the queue waits for these and for itself: 50 x 1.2 ms.
 	if longest := slices.Max(kept); longest > 70*time.Millisecond || longest < 68*time.Millisecond {
 		t.Errorf("the longest delay is %s, want 10ms + 60ms", longest)
 	}

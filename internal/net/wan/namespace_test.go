@@ -28,10 +28,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// helperVariable makes the test binary a sidecar (its value is the configuration's file) or, if "cleanup", a cleaner.
+// helperVariable makes the test binary a sidecar (the value is the configuration's file) or, if it is "cleanup", a
+// cleaner.
 const helperVariable = "GEOBENCH_WAN_TEST_HELPER"
 
-// credentialsVariable names the sidecar's credentials; it may be empty.
+// credentialsVariable is the folder of the sidecar's credentials; it may be empty.
 const credentialsVariable = "GEOBENCH_WAN_TEST_CREDENTIALS"
 
 func TestMain(m *testing.M) {
@@ -54,20 +55,20 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// namespace is a network namespace, such as a pod has.
+// namespace is a network namespace, as of a pod.
 type namespace struct {
 	t       testing.TB
 	name    string
 	address string
 	config  string
 	handle  *os.File
-	// credentials of the sidecar; empty: it has none.
+	// credentials is the folder of the sidecar's credentials; empty for none.
 	credentials string
 	// congestion is the congestion control of the namespace's senders; empty means the machine's default.
 	congestion string
 }
 
-// podPair makes two namespaces joined by a pair of virtual interfaces, and removes them after the test.
+// podPair creates two namespaces connected by a pair of virtual interfaces, and removes them after the test.
 func podPair(t testing.TB) (a, b *namespace) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -119,12 +120,12 @@ func ip(t testing.TB, args ...string) {
 	}
 }
 
-// run calls f on a thread inside the namespace. Sockets that f opens stay there permanently.
+// run calls f on a thread inside the namespace. Sockets that f opens stay in the namespace.
 func (n *namespace) run(f func() error) {
 	n.t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends
+		runtime.LockOSThread() // never unlocked, so the thread exits
 		if err := unix.Setns(int(n.handle.Fd()), unix.CLONE_NEWNET); err != nil {
 			done <- err
 			return
@@ -136,7 +137,7 @@ func (n *namespace) run(f func() error) {
 	}
 }
 
-// command runs the test binary inside, with no capability but NET_ADMIN, as a sidecar's container has.
+// command runs the test binary in the namespace with only the capability NET_ADMIN, like a sidecar's container.
 func (n *namespace) command(helper string) *exec.Cmd {
 	cmd := exec.Command("ip", "netns", "exec", n.name,
 		"setpriv", "--bounding-set=-all,+net_admin", "--inh-caps=-all,+net_admin", os.Args[0])
@@ -168,7 +169,7 @@ func (n *namespace) writeText(text string) {
 	}
 }
 
-// process is a sidecar.
+// process is a sidecar process.
 type process struct {
 	*exec.Cmd
 	n      *namespace
@@ -207,13 +208,13 @@ func (n *namespace) launch() *process {
 	return p
 }
 
-// end sends a signal and waits for the end.
+// end sends a signal to the process and waits until it exits.
 func (p *process) end(signal os.Signal) {
 	_ = p.Process.Signal(signal)
 	<-p.ended
 }
 
-// get asks the sidecar, from within the pod.
+// get queries the sidecar from within the pod.
 func (n *namespace) get(path string) (string, error) {
 	port := ports.WANStatus
 	if path == "/status" || path == "/log" {
@@ -251,7 +252,7 @@ func (n *namespace) status() (*Status, error) {
 	return st, json.Unmarshal([]byte(b), st)
 }
 
-// await waits until the configuration of that generation is in force.
+// await waits until the configuration with that generation is in effect.
 func (n *namespace) await(generation int64) {
 	n.t.Helper()
 	eventually(n.t, fmt.Sprintf("generation %d is in force", generation), func() bool {
@@ -260,7 +261,7 @@ func (n *namespace) await(generation int64) {
 	})
 }
 
-// eventually waits for another process.
+// eventually waits until f returns true.
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -272,7 +273,7 @@ func eventually(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// rules are the namespace's tables of sidecars.
+// tables returns the number of the sidecars' tables in the namespace.
 func (n *namespace) tables() (count int) {
 	n.t.Helper()
 	n.run(func() error {
@@ -314,7 +315,7 @@ func (n *namespace) echo() {
 	}()
 }
 
-// listen listens to UDP packets at port 9, with room for all that a test sends.
+// listen listens to UDP packets at port 9, with a buffer for everything that a test sends.
 func (n *namespace) listen() net.PacketConn {
 	n.t.Helper()
 	var to net.PacketConn
@@ -343,7 +344,7 @@ func receivedBy(to net.PacketConn) (n int) {
 	}
 }
 
-// dial makes a socket that sends to port 9 of another namespace.
+// dial returns a socket that sends to port 9 of another namespace.
 func (n *namespace) dial(to *namespace) (conn net.Conn) {
 	n.t.Helper()
 	n.run(func() (err error) {
@@ -353,8 +354,8 @@ func (n *namespace) dial(to *namespace) (conn net.Conn) {
 	return conn
 }
 
-// pings measures round trips to the echo of another namespace, one every interval. It omits round trips that take
-// longer than patience.
+// pings measures round trips to the echo of another namespace, one per interval. It omits round trips longer than
+// patience.
 func (n *namespace) pings(to *namespace, count int, interval, patience time.Duration) []time.Duration {
 	n.t.Helper()
 	conn := n.dial(to)
@@ -420,7 +421,7 @@ func (n *namespace) send(to *namespace, connections int) (acknowledged func() in
 	return f.acknowledged, f.stop
 }
 
-// flows are TCP connections that always have something to send.
+// flows is a number of TCP connections that always have data to send.
 type flows struct {
 	t     testing.TB
 	conns []*net.TCPConn
@@ -471,7 +472,7 @@ func (f *flows) acknowledged() (sum int64) {
 	return sum
 }
 
-// roundTrips returns the round trips of the connections, as smoothed by the kernel.
+// roundTrips returns the connections' round trips, as smoothed by the kernel.
 func (f *flows) roundTrips() (out []time.Duration) {
 	for _, info := range f.infos() {
 		out = append(out, time.Duration(info.Rtt)*time.Microsecond)

@@ -33,9 +33,9 @@ const (
 
 	commandBind = 1
 	copyPacket  = 2
-	// flagWhole requests packets as the kernel holds them, possibly many packets of a TCP connection in one piece.
+	// flagWhole requests packets as the kernel holds them: possibly many packets of a TCP connection as a unit.
 	flagWhole = 1 << 2
-	// infoWhole marks such packets.
+	// infoWhole marks such a unit.
 	infoWhole = 1 << 1
 
 	verdictDrop   = 0
@@ -43,16 +43,16 @@ const (
 )
 
 const (
-	// copyBytes of each packet are copied to user space: the IP header is enough.
+	// copyBytes is the part of each packet that is copied to user space: the IP header is enough.
 	copyBytes = 64
-	// maxQueued is the maximum number of packets that wait for a verdict in a queue. QueueBytes is the bound that should
-	// take effect first.
+	// maxQueued is the maximum number of packets that wait for a verdict in a queue. It is so high that QueueBytes takes
+	// effect first.
 	maxQueued = 1 << 20
-	// receiveBuffer holds packets' headers that the sidecar has not read, in bytes.
+	// receiveBuffer is the size of the socket's buffer for packet headers that the sidecar has not read, in bytes.
 	receiveBuffer = 64 << 20
 	// batch is the number of packets per read.
 	batch = 64
-	// messageSpace is the buffer size for one message; a packet's message takes about 200 bytes.
+	// messageSpace is the buffer size for a message; a packet's message takes about 200 bytes.
 	messageSpace = 1024
 	answerWait   = 2 * time.Second
 )
@@ -66,10 +66,10 @@ var (
 type queuedPacket struct {
 	id    uint32
 	queue uint16
-	// bytes counts from the IP header.
+	// bytes is the size from the IP header on.
 	bytes int
 	whole bool
-	// stamp is the packet's arrival in wall-clock time, or 0 if the kernel does not report it.
+	// stamp is the packet's arrival in wall-clock time, in nanoseconds, or 0 if the kernel does not report it.
 	stamp   int64
 	payload []byte
 }
@@ -77,12 +77,12 @@ type queuedPacket struct {
 // answer is the kernel's answer to a message; err is nil if the message succeeded.
 type answer struct {
 	err error
-	// verdict reports that the message was a packet's verdict; queue is the packet's queue.
+	// verdict is set if the message was a packet's verdict; queue is the packet's queue.
 	verdict bool
 	queue   uint16
 }
 
-// queueSocket exchanges messages with the kernel about packet queues. Only one goroutine may use it.
+// queueSocket exchanges messages about packet queues with the kernel. It is not safe for concurrent use.
 type queueSocket struct {
 	fd      int
 	out     []byte
@@ -109,7 +109,8 @@ func openQueueSocket() (*queueSocket, error) {
 		s.close()
 		return nil, fmt.Errorf("receive buffer of the netfilter socket: %w: the capability NET_ADMIN is needed", err)
 	}
-	// The kernel counts the packets that it could not deliver (kernelDrops); the socket stays usable.
+	// Without this option, a full receive buffer would make reads fail. The kernel counts the packets that it could not
+	// deliver (kernelDrops).
 	if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_NO_ENOBUFS, 1); err != nil {
 		s.close()
 		return nil, fmt.Errorf("netfilter socket: %w", err)
@@ -125,7 +126,7 @@ func openQueueSocket() (*queueSocket, error) {
 
 func (s *queueSocket) close() { _ = unix.Close(s.fd) }
 
-// message appends a netlink message for a queue.
+// message appends a netlink message about a queue to b.
 func message(b []byte, kind, flags, queue uint16, body func([]byte) []byte) []byte {
 	at := len(b)
 	b = append(b, make([]byte, unix.SizeofNlMsghdr)...)
@@ -137,8 +138,7 @@ func message(b []byte, kind, flags, queue uint16, body func([]byte) []byte) []by
 	return b
 }
 
-// attribute appends an attribute. The length of its value must be a multiple of 4 bytes, unless the attribute is the
-// last.
+// attribute appends an attribute to b, padded to a multiple of 4 bytes.
 func attribute(b []byte, kind uint16, value ...byte) []byte {
 	b = native.AppendUint16(b, uint16(unix.SizeofNlAttr+len(value)))
 	b = append(native.AppendUint16(b, kind), value...)
@@ -154,8 +154,8 @@ func bindMessage(queue, flags uint16) []byte {
 	return message(nil, queueConfig, flags, queue, func(b []byte) []byte { return attribute(b, configCommand, commandBind, 0, 0, 0) })
 }
 
-// bindFirst takes a queue and waits for the answer. Packets that come meanwhile, because a sidecar left its rules,
-// pass.
+// bindFirst binds a queue and waits for the answer. Packets that arrive in the meantime, because of rules of an earlier
+// sidecar, pass.
 func (s *queueSocket) bindFirst(queue uint16) error {
 	err := s.send(bindMessage(queue, unix.NLM_F_ACK))
 	for deadline := time.Now().Add(answerWait); err == nil; {
@@ -176,17 +176,16 @@ func (s *queueSocket) bindFirst(queue uint16) error {
 		}
 	}
 	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EPERM) {
-		// The kernel says EPERM to a capable process for a queue that is another's.
+		// The kernel answers EPERM, even to a capable process, for a queue that another process has bound.
 		return fmt.Errorf("packet queue %d: %w: the capability NET_ADMIN is needed, and no other sidecar in this network namespace", queue, err)
 	}
 	return fmt.Errorf("packet queue %d: %w", queue, err)
 }
 
-// bind binds a queue. If the answer is an error, read returns it among the packets.
+// bind binds a queue. If the kernel answers with an error, read reports it.
 func (s *queueSocket) bind(queue uint16) error { return s.send(bindMessage(queue, 0)) }
 
-// configure sets how the kernel delivers the packets of a queue. If the answer is an error, read returns it among the
-// packets.
+// configure sets how the kernel delivers the packets of a queue. If the kernel answers with an error, read reports it.
 func (s *queueSocket) configure(queue uint16, whole bool) error {
 	flags := uint32(0)
 	if whole {
@@ -209,7 +208,7 @@ func (s *queueSocket) send(b []byte) error {
 	}
 }
 
-// verdict says what becomes of a packet. It takes effect with the next flush.
+// verdict decides a packet: verdictAccept or verdictDrop. It takes effect with the next flush.
 func (s *queueSocket) verdict(queue uint16, id uint32, verdict uint32) {
 	s.out = message(s.out, queueVerdict, 0, queue, func(b []byte) []byte {
 		b = native.AppendUint16(b, unix.SizeofNlAttr+8)
@@ -218,7 +217,8 @@ func (s *queueSocket) verdict(queue uint16, id uint32, verdict uint32) {
 	})
 }
 
-// flush hands verdicts over. With ENOBUFS the kernel has had no memory for them, and they stay for the next flush.
+// flush sends the verdicts to the kernel. If it returns ENOBUFS, the kernel had no memory for them, and they stay for
+// the next flush.
 func (s *queueSocket) flush() error {
 	if len(s.out) == 0 {
 		return nil
@@ -245,7 +245,7 @@ func (s *queueSocket) wait(timeout time.Duration, other int) error {
 	return err
 }
 
-// read passes on all received packets, up to a batch, and all answers. It does not wait.
+// read passes on the received packets and answers, up to a batch. It does not wait.
 func (s *queueSocket) read(packet func(queuedPacket), answered func(answer)) error {
 	_, err := s.readBatch(packet, answered)
 	return err
@@ -260,7 +260,7 @@ func (s *queueSocket) drain(packet func(queuedPacket), answered func(answer)) er
 	}
 }
 
-// readBatch returns the number of messages that it read.
+// readBatch is read; it returns the number of messages read.
 func (s *queueSocket) readBatch(packet func(queuedPacket), answered func(answer)) (int, error) {
 	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])), batch, unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
@@ -287,7 +287,7 @@ func (s *queueSocket) readBatch(packet func(queuedPacket), answered func(answer)
 	return int(n), nil
 }
 
-// parseAnswer reads a message without its netlink header: an error and the message that it is about.
+// parseAnswer decodes an error message without its netlink header: an error code and the message that it answers.
 func parseAnswer(b []byte) (a answer) {
 	if code := int32(native.Uint32(b)); code != 0 {
 		a.err = unix.Errno(-code)
@@ -299,7 +299,7 @@ func parseAnswer(b []byte) (a answer) {
 	return a
 }
 
-// parsePacket reads a message without its netlink header.
+// parsePacket decodes a packet message without its netlink header.
 func parsePacket(b []byte) (p queuedPacket, ok bool) {
 	p.queue = network.Uint16(b[2:])
 	for b = b[4:]; len(b) >= unix.SizeofNlAttr; {

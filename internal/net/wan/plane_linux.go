@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// verdictsAtOnce is the maximum number of packets released in one system call. The kernel delivers each packet before
+	// verdictsAtOnce is the maximum number of packets released per system call. The kernel delivers each packet before
 	// the call returns, so a small number keeps newly arriving packets from waiting long.
 	verdictsAtOnce = 16
-	// oldest is the maximum age of a packet when it is read; a larger difference is a step of the wall clock.
+	// oldest is the maximum credible age of a packet when it is read. A larger difference is a step of the wall clock.
 	oldest = 50 * time.Millisecond
-	// slice is the scheduler's time slice that the thread requests: a thread with a short slice is scheduled soon.
+	// slice is the scheduler time slice that the thread requests: a thread with a short slice is scheduled soon.
 	slice = 100 * time.Microsecond
-	// segment is the payload of a full TCP packet, used to count the packets in a larger piece.
+	// segment is the payload of a full TCP packet in bytes, used to estimate the number of packets in a larger unit.
 	segment = 1448
 )
 
-// counters of a link.
+// counters holds the counters of a link.
 type counters struct {
 	packets, bytes             atomic.Int64
 	lost, rate, cut, queue     atomic.Int64
@@ -51,7 +51,7 @@ func (c *counters) dropped(cause Cause) *atomic.Int64 {
 	return &c.queue
 }
 
-// slot is a packet queue and its link. The kernel searches a queue's list for each verdict; a separate queue per link
+// slot is a packet queue and its link. The kernel searches a queue's list for each verdict. A separate queue per link
 // keeps that list in the order of the verdicts.
 type slot struct {
 	link     Link
@@ -62,11 +62,12 @@ type slot struct {
 	counters *counters
 }
 
-// plane holds the delayed packets. A goroutine on a dedicated thread runs it; other goroutines access it through do.
+// plane holds the delayed packets. A goroutine on a dedicated thread, the loop, runs it; other goroutines access it
+// through do.
 type plane struct {
 	socket *queueSocket
-	wake   int // an eventfd
-	stamps int // a socket that makes the kernel stamp packets
+	wake   int // eventfd
+	stamps int // a socket that makes the kernel timestamp packets
 	pod    string
 	log    *slog.Logger
 	start  time.Time
@@ -76,7 +77,7 @@ type plane struct {
 	mu    sync.Mutex
 	calls []func()
 
-	// The fields below belong to the loop.
+	// The fields below are used only by the loop.
 	slots     []*slot
 	byName    map[string]int
 	schedule  schedule
@@ -100,7 +101,8 @@ func newPlane(pod string, log *slog.Logger, lateness prometheus.Observer) (*plan
 		socket.close()
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
-	// The kernel stamps packets as long as a socket wants that. Without stamps delays are a little longer under load.
+	// The kernel timestamps packets while any socket requests timestamps. Without them, delays are a little longer under
+	// load.
 	stamps, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
 		err = unix.SetsockoptInt(stamps, unix.SOL_SOCKET, unix.SO_TIMESTAMP, 1)
@@ -111,7 +113,7 @@ func newPlane(pod string, log *slog.Logger, lateness prometheus.Observer) (*plan
 	return &plane{socket: socket, wake: wake, stamps: stamps, pod: pod, log: log, start: time.Now(), lateness: lateness, byName: map[string]int{}}, nil
 }
 
-// do runs f in the loop and returns when it has.
+// do runs f in the loop. It returns after f, or with an error when ctx ends.
 func (p *plane) do(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	p.mu.Lock()
@@ -126,18 +128,18 @@ func (p *plane) do(ctx context.Context, f func()) error {
 	}
 }
 
-// poke ends the loop's wait.
+// poke interrupts the loop's wait.
 func (p *plane) poke() {
 	var one [8]byte
 	native.PutUint64(one[:], 1)
 	_, _ = unix.Write(p.wake, one[:])
 }
 
-// run runs the loop until ctx ends or the kernel fails. It then releases all held packets immediately.
+// run runs the loop until ctx ends or the kernel fails. When ctx ends, it releases all delayed packets immediately.
 func (p *plane) run(ctx context.Context) error {
-	runtime.LockOSThread() // and never unlocked: the thread ends with its settings
+	runtime.LockOSThread() // never unlocked, so the thread exits with its settings
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	// Kernels before 6.12 know no slices of ordinary threads.
+	// Kernels before 6.12 do not support slices of ordinary threads.
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(slice)}, 0)
 	stop := context.AfterFunc(ctx, p.poke)
 	defer stop()
@@ -149,6 +151,7 @@ func (p *plane) run(ctx context.Context) error {
 			return fmt.Errorf("netfilter socket: %w", err)
 		}
 		timeout := time.Duration(-1)
+		// The kernel had no memory for the verdicts; retry soon.
 		if len(p.socket.out) > 0 {
 			timeout = time.Millisecond
 		} else if p.schedule.len() > 0 {
@@ -164,7 +167,7 @@ func (p *plane) run(ctx context.Context) error {
 		}
 		p.call()
 	}
-	// Packets that have arrived and were not read yet are released too.
+	// Also release packets that have arrived and were not read yet.
 	_ = p.socket.drain(packet, answer)
 	for p.schedule.len() > 0 {
 		h := p.take()
@@ -200,7 +203,7 @@ func (p *plane) call() {
 	}
 }
 
-// release hands back packets that have arrived.
+// release accepts packets whose arrival time has passed, up to verdictsAtOnce.
 func (p *plane) release() {
 	for n := 0; n < verdictsAtOnce && p.schedule.len() > 0; n++ {
 		late := time.Since(p.start) - p.schedule.next().arrive
@@ -227,7 +230,7 @@ func (p *plane) packet(q queuedPacket) {
 	i := int(q.queue) - firstQueue
 	from, ok := sourceOf(q.payload)
 	if i < 0 || i >= len(p.slots) || !p.slots[i].used || !ok {
-		// Its link has just gone.
+		// the link was removed after the kernel queued the packet
 		p.socket.verdict(q.queue, q.id, verdictAccept)
 		return
 	}
@@ -244,6 +247,7 @@ func (p *plane) packet(q queuedPacket) {
 		s.paths[from] = way
 	}
 	arrive, cause := way.packet(p.cameAt(q.stamp), q.bytes)
+	// Only now, so that the link's own losses are counted under their causes.
 	if cause == Kept && p.heldBytes+int64(q.bytes) > p.maxBytes {
 		cause = QueueCause
 	}
@@ -258,7 +262,7 @@ func (p *plane) packet(q queuedPacket) {
 	p.schedule.push(held{arrive: arrive, id: q.id, slot: uint16(i), bytes: uint32(q.bytes)})
 }
 
-// cameAt converts the kernel's stamp to the loop's time, so that a packet's wait for this thread counts towards its
+// cameAt converts the kernel's timestamp to the loop's time, so that a packet's wait for this thread counts towards its
 // delay.
 func (p *plane) cameAt(stamp int64) time.Duration {
 	now := time.Now()
@@ -273,8 +277,7 @@ func (p *plane) cameAt(stamp int64) time.Duration {
 	return since - age
 }
 
-// answer takes note of the kernel's errors. It knows no packet of that number in a queue when it has dropped the packet
-// itself.
+// answer handles an error from the kernel. ENOENT for a verdict means that the kernel has already dropped the packet.
 func (p *plane) answer(a answer) {
 	if a.err == nil {
 		return
@@ -288,7 +291,7 @@ func (p *plane) answer(a answer) {
 	}
 }
 
-// sourceOf reads the source address from an IP header.
+// sourceOf returns the source address of an IP header. ok is false if b is not a complete IP header.
 func sourceOf(b []byte) (netip.Addr, bool) {
 	switch {
 	case len(b) >= 20 && b[0]>>4 == 4:
@@ -299,7 +302,8 @@ func sourceOf(b []byte) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// prepare makes links those in force, and returns their queues. Links that are gone keep theirs until forget.
+// prepare applies the links of a configuration, and returns their queues by name. Links that the configuration no
+// longer has keep their queues until forget.
 func (p *plane) prepare(c *Config) (map[string]uint16, error) {
 	p.maxBytes, p.seed = c.QueueBytes, c.Seed
 	queues := map[string]uint16{}
@@ -315,6 +319,7 @@ func (p *plane) prepare(c *Config) (map[string]uint16, error) {
 		s := p.slots[i]
 		s.used = true
 		if whole := !l.exact(); !s.bound || s.whole != whole {
+			// newPlane has bound the first queue.
 			if !s.bound && i > 0 {
 				if err := p.socket.bind(firstQueue + uint16(i)); err != nil {
 					return nil, fmt.Errorf("packet queue %d: %w", firstQueue+i, err)
@@ -336,7 +341,7 @@ func (p *plane) prepare(c *Config) (map[string]uint16, error) {
 	return queues, nil
 }
 
-// freeSlot returns a slot without a link.
+// freeSlot returns the index of a slot without a link.
 func (p *plane) freeSlot() int {
 	for i, s := range p.slots {
 		if !s.used {
@@ -348,7 +353,7 @@ func (p *plane) freeSlot() int {
 	return len(p.slots) - 1
 }
 
-// forget frees state to which the rules no longer lead packets: links that are not in queues, and addresses outside
+// forget frees state for which the rules no longer queue packets: links that are not in queues, and addresses outside
 // spans. A slot with packets in flight is kept until the next call.
 func (p *plane) forget(queues map[string]uint16, spans4, spans6 []span) {
 	for name, i := range p.byName {

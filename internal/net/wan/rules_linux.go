@@ -17,28 +17,30 @@ import (
 )
 
 const (
-	// tableName is the sidecar's table in the families ip and ip6.
+	// tableName is the name of the sidecar's tables in the families ip and ip6.
 	tableName = "geobench-wan"
 	chainName = "arrivals"
 	// firstQueue is the number of the first packet queue.
 	firstQueue = 7100
-	// elementsAtOnce keeps a message with addresses below netlink's 64 KiB per attribute.
+	// elementsAtOnce is the number of addresses per message: netlink attributes are limited to 64 KiB.
 	elementsAtOnce = 500
 	rulesBuffer    = 16 << 20
 )
 
-// ruleset selects the packets for the kernel to queue: the addresses of each queue, without exempt ports.
+// ruleset selects the packets that the kernel queues: packets from the addresses of each queue, except packets of
+// exempt ports.
 type ruleset struct {
-	// queues are the numbers by link.
+	// queues holds the queue numbers by link.
 	queues map[string]uint16
 	spans4 []span
 	spans6 []span
 	exempt []int
-	// bypass lets packets pass while no process reads the queue.
+	// bypass lets packets pass while no process has bound the queue.
 	bypass bool
 }
 
-// queueStatement is the statement by which a rule queues a packet. A kernel supports one of two statements, or both.
+// queueStatement returns the expression by which a rule queues a packet. A kernel supports one of two expressions, or
+// both.
 type queueStatement func(queue uint16, bypass bool) expr.Any
 
 var queueStatements = []struct {
@@ -53,7 +55,7 @@ var queueStatements = []struct {
 		return q
 	}},
 	{"the target NFQUEUE", func(queue uint16, bypass bool) expr.Any {
-		// struct xt_NFQ_info_v3: the number, how many queues, flags.
+		// struct xt_NFQ_info_v3: queue number, number of queues, flags
 		info := native.AppendUint16(native.AppendUint16(native.AppendUint16(nil, queue), 1), 0)
 		if bypass {
 			native.PutUint16(info[4:], 1)
@@ -64,9 +66,9 @@ var queueStatements = []struct {
 	}},
 }
 
-// rules installs and removes rules in the network namespace of the process.
+// rules installs rules in the network namespace of the process.
 type rules struct {
-	// works is the queue statement that this kernel has; -1: not known yet.
+	// works is the index of the queue statement that this kernel supports; -1 if not known yet.
 	works int
 }
 
@@ -78,12 +80,12 @@ func connect() (*nftables.Conn, error) {
 	}))
 }
 
-// install replaces the existing rules, including rules of another process; no packet passes unmatched meanwhile. It
-// keeps the chains: when a chain is removed from its hook, the kernel drops every queued packet of the network
+// install replaces the existing rules, including rules of another process; no packet passes unmatched in the meantime.
+// It keeps the chains: when a chain is removed from its hook, the kernel drops every queued packet of the network
 // namespace, and does not count them.
 func (r *rules) install(set *ruleset) error {
 	if r.works < 0 {
-		// Test the statement separately: rules without any address would not show whether the kernel supports it.
+		// Test the statement separately: rules without an address do not contain it.
 		var failures []error
 		for i, q := range queueStatements {
 			err := probe(q.statement)
@@ -103,7 +105,7 @@ func (r *rules) install(set *ruleset) error {
 	return nil
 }
 
-// probe asks whether the kernel takes a statement, with a table that is gone in the same step.
+// probe tests whether the kernel accepts a statement, in a table that the same transaction deletes.
 func probe(statement queueStatement) error {
 	c, err := connect()
 	if err != nil {
@@ -116,9 +118,9 @@ func probe(statement queueStatement) error {
 	return c.Flush()
 }
 
-// try inserts new rules before the existing rules, and removes the existing rules in a second step. In a single step,
-// packets occasionally pass (Linux 6.18): the kernel matches them against the rules of one generation and the sets of
-// the other.
+// try inserts new rules before the existing rules, and removes the existing rules in a second transaction. With a
+// single transaction, packets occasionally pass (Linux 6.18): the kernel matches them against the rules of one
+// generation and the sets of the other.
 func (r *rules) try(set *ruleset, statement queueStatement) error {
 	c, err := connect()
 	if err != nil {
@@ -179,7 +181,7 @@ func remainsOf(c *nftables.Conn, table *nftables.Table) (old remains, err error)
 	return old, nil
 }
 
-// free is a name that no set has.
+// free returns a name that no existing set has.
 func (old remains) free(name string) string {
 	for slices.ContainsFunc(old.sets, func(s *nftables.Set) bool { return s.Name == name }) {
 		name += "-next"
@@ -201,10 +203,10 @@ func (old remains) remove(c *nftables.Conn) error {
 
 var families = []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6}
 
-// hooked adds what makes the table and its chain if there is none.
+// hooked creates the table and its chain if they do not exist.
 func hooked(c *nftables.Conn, family nftables.TableFamily) (*nftables.Table, *nftables.Chain) {
 	table := c.AddTable(&nftables.Table{Family: family, Name: tableName})
-	// Before anything that rewrites addresses or remembers connections for that.
+	// The hook precedes connection tracking and address translation.
 	chain := c.AddChain(&nftables.Chain{
 		Name: chainName, Table: table, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRaw,
@@ -212,7 +214,7 @@ func hooked(c *nftables.Conn, family nftables.TableFamily) (*nftables.Table, *nf
 	return table, chain
 }
 
-// quiet stops the rules of this process from queueing packets. Queued packets stay in their queues.
+// quiet stops the rules from queueing further packets. Queued packets stay in their queues.
 func quiet() error {
 	c, err := connect()
 	if err != nil {
@@ -279,13 +281,15 @@ func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []s
 			statement(queue, set.bypass),
 		}})
 	}
+	// Each rule is inserted at the front of the chain, so the last rule must be inserted first.
 	for _, r := range slices.Backward(rules) {
 		c.InsertRule(r)
 	}
 	return nil
 }
 
-// elements are the bounds of spans as an interval set has them: where each begins, and where it no longer is.
+// elements returns the bounds of spans as an interval set needs them: the first address of each span, and the first
+// address after it.
 func elements(spans []span) []nftables.SetElement {
 	var out []nftables.SetElement
 	for _, s := range spans {
@@ -332,7 +336,7 @@ func Cleanup() (bool, error) {
 	return true, nil
 }
 
-// ownAddresses returns the addresses of the network namespace's interfaces, as matches without a link.
+// ownAddresses returns matches without a link for the addresses of the network namespace's interfaces.
 func ownAddresses(addrs []netip.Addr) []match {
 	var out []match
 	for _, a := range addrs {

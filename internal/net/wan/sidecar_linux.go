@@ -33,28 +33,28 @@ import (
 const (
 	// look is the interval at which the configuration file is read.
 	look = 250 * time.Millisecond
-	// lookUp is the interval at which names are looked up; it grows with the number of names.
+	// lookUp is the minimum interval at which names are looked up; with many names it is lookUpPerName for each.
 	lookUp        = time.Second
 	lookUpPerName = 20 * time.Millisecond
 	lookUpTimeout = 2 * time.Second
 	lookUpAtOnce  = 16
 	// loopTimeout is the timeout for an answer of the packet loop.
 	loopTimeout = 2 * time.Second
-	// processors is the minimum number of processors of the Go runtime. The loop occupies one, and a container's limit may
-	// leave no other.
+	// processors is the minimum number of processors of the Go runtime. The loop occupies one, and a container's limit
+	// might leave none for other goroutines.
 	processors = 4
 )
 
-// Options of a sidecar.
+// Options configures a sidecar.
 type Options struct {
-	// ConfigPath is the file that holds a Config.
+	// ConfigPath is the path of the file with a Config.
 	ConfigPath string
-	// Pod is the pod's name.
+	// Pod is the name of the pod.
 	Pod string
-	// Credentials authenticate the operator to the sidecar; if empty, only the pod itself can query the sidecar.
+	// Credentials authenticate the operator to the sidecar. If empty, only the pod itself can query the sidecar.
 	Credentials identity.Folder
 	Log         *slog.Logger
-	// LookUp resolves a host; by default as the pod does.
+	// LookUp resolves a host. If nil, the pod's resolver is used.
 	LookUp func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
@@ -68,8 +68,8 @@ type sidecar struct {
 	late    *late.Recorder
 
 	mu          sync.Mutex
-	config      *Config // as in the file
-	inForce     *Config // the present configuration
+	config      *Config // as in the file, with phases
+	inForce     *Config // the network in effect, without phases
 	log         Log
 	configError string
 	applied     error
@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer stopServers()
 
-	// The loop outlives ctx: packets are handled until no rule leads any to it.
+	// The loop outlives ctx: it handles packets until no rule queues any.
 	loop, stopLoop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- s.plane.run(loop) }()
@@ -124,7 +124,7 @@ func Run(ctx context.Context, o Options) error {
 	defer stopControl(nil)
 	failed := make(chan error, 1)
 	go func() {
-		// The loop ends by itself only when it fails.
+		// The loop exits by itself only if it fails.
 		err := <-ended
 		ended <- err
 		if err != nil {
@@ -147,8 +147,8 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, failure)
 }
 
-// follow puts the configuration in force, then follows changes of its file and of what its names resolve to until ctx
-// ends. It fails only when it can't begin.
+// follow applies the configuration, and then follows changes of its file and of the addresses of its names until ctx
+// ends. It returns an error only if the first configuration cannot be applied.
 func (s *sidecar) follow(ctx context.Context, file []byte) error {
 	addresses := s.lookUpAll(ctx, s.config, nil)
 	phase, err := s.apply(ctx, s.config, addresses)
@@ -164,7 +164,7 @@ func (s *sidecar) follow(ctx context.Context, file []byte) error {
 	defer tick.Stop()
 	lookedUp, own := time.Now(), ownText()
 	for {
-		// The ticker looks at the file; the timer is for the next phase alone.
+		// The ticker is for the file; the timer is only for the next phase.
 		var turn <-chan time.Time
 		if !phase.IsZero() {
 			turn = time.After(time.Until(phase))
@@ -214,7 +214,7 @@ func (s *sidecar) follow(ctx context.Context, file []byte) error {
 	}
 }
 
-// refuse remembers why the file is not in force; nil clears it.
+// refuse records why the file is not in effect; nil clears it.
 func (s *sidecar) refuse(err error) {
 	text := ""
 	if err != nil {
@@ -224,6 +224,7 @@ func (s *sidecar) refuse(err error) {
 	news := text != s.configError
 	s.configError = text
 	s.mu.Unlock()
+	// The file is read several times a second, so report each error only once.
 	if err != nil && news {
 		s.metrics.configErrors.Inc()
 		s.Log.Error("the configuration is refused; the last good one stays", "error", err)
@@ -236,7 +237,7 @@ func (s *sidecar) appliedError() error {
 	return s.applied
 }
 
-// apply puts a configuration in force as of the present time, and returns the time of its next phase change.
+// apply applies a configuration as of the present time, and returns the time of its next phase.
 func (s *sidecar) apply(ctx context.Context, file *Config, addresses map[string][]netip.Addr) (next time.Time, err error) {
 	c, next := file.At(time.Now())
 	err = s.enforce(ctx, c, addresses)
@@ -249,7 +250,7 @@ func (s *sidecar) apply(ctx context.Context, file *Config, addresses map[string]
 	return next, err
 }
 
-// enforce puts a network in force in the pod.
+// enforce applies a network to the pod.
 func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][]netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
@@ -265,6 +266,7 @@ func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][
 	if err != nil {
 		return err
 	}
+	// A pod's own addresses have no link, and are more specific than a prefix that includes them.
 	matches := ownAddresses(own)
 	var unresolved []string
 	for i := range c.Peers {
@@ -306,6 +308,7 @@ func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][
 	s.mu.Lock()
 	s.peers, s.unresolved = len(matches)-len(own), unresolved
 	s.mu.Unlock()
+	// Only after the new rules are in place, because the old rules may still queue packets.
 	return s.plane.do(ctx, func() { s.plane.forget(queues, set.spans4, set.spans6) })
 }
 
@@ -319,7 +322,7 @@ func hosts(c *Config) []string {
 	return out
 }
 
-// lookUpAll resolves the hosts of a configuration. An unknown host has no addresses; a host with a failed lookup keeps
+// lookUpAll resolves the hosts of a configuration. An unknown host has no addresses; a host whose lookup failed keeps
 // its previous addresses.
 func (s *sidecar) lookUpAll(ctx context.Context, c *Config, before map[string][]netip.Addr) map[string][]netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
@@ -372,7 +375,7 @@ func ownText() string {
 	return fmt.Sprint(own, err)
 }
 
-// status is what GET /status answers.
+// status returns the response of GET /status.
 func (s *sidecar) status(ctx context.Context) (*Status, error) {
 	out := &Status{Pod: s.Pod, Process: s.process}
 	s.mu.Lock()
@@ -412,7 +415,7 @@ func (s *sidecar) status(ctx context.Context) (*Status, error) {
 	return out, nil
 }
 
-// history is what GET /log answers.
+// history returns the response of GET /log.
 func (s *sidecar) history() *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -444,7 +447,8 @@ func (p *plane) linkStatus() map[string]LinkStatus {
 	return out
 }
 
-// kernelDrops counts, by queue number, packets that the kernel dropped because the sidecar did not read fast enough.
+// kernelDrops returns, by queue number, the number of packets that the kernel dropped because the sidecar did not read
+// fast enough.
 func kernelDrops() map[int]int64 {
 	b, err := os.ReadFile("/proc/thread-self/net/netfilter/nfnetlink_queue")
 	if err != nil {
@@ -452,7 +456,8 @@ func kernelDrops() map[int]int64 {
 	}
 	out := map[int]int64{}
 	for line := range bytes.Lines(b) {
-		// Number, port, packets waiting, copy mode, copy range, dropped by the queue, dropped by the socket, ...
+		// Columns: queue number, port, packets waiting, copy mode, copy range, dropped by the queue, dropped by the socket,
+		// ...
 		f := bytes.Fields(line)
 		if len(f) < 7 {
 			continue
@@ -472,7 +477,7 @@ func (s *sidecar) serve(address string) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Processes that share the pod's network need no credentials.
+	// Processes in the pod's network namespace need no credentials.
 	asks := "127.0.0.1"
 	if s.Credentials != "" {
 		asks = ""
@@ -488,7 +493,7 @@ func (s *sidecar) serve(address string) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var servers sync.WaitGroup
 	for l, h := range map[net.Listener]http.Handler{public: s.public(), private: s.administration()} {
-		servers.Go(func() { _ = admin.Serve(ctx, l, h) }) // a probe that is not answered tells of it
+		servers.Go(func() { _ = admin.Serve(ctx, l, h) }) // a failure shows in unanswered probes
 	}
 	return func() { cancel(); servers.Wait() }, nil
 }
@@ -536,7 +541,7 @@ func (s *sidecar) public() http.Handler {
 	return mux
 }
 
-// metrics of a sidecar.
+// metrics holds the metrics of a sidecar.
 type metrics struct {
 	registry     *prometheus.Registry
 	lateness     prometheus.Observer
@@ -553,7 +558,8 @@ func newMetrics(s *sidecar) *metrics {
 	return m
 }
 
-// collect reads the loop's counters. A loop that does not answer is not ready, and has no other figures.
+// collect exports the loop's counters. If the loop does not answer, the sidecar is not ready, and there are no other
+// metrics.
 func (s *sidecar) collect(put table.Put) {
 	st, err := s.status(context.Background())
 	if err != nil {

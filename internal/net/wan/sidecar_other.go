@@ -19,8 +19,8 @@ type Options struct {
 
 var errLinux = errors.New("the sidecar needs Linux: it emulates with the kernel's packet queues")
 
-// Run fails: there is no packet queue.
+// Run returns an error: the sidecar needs Linux.
 func Run(context.Context, Options) error { return errLinux }
 
-// Cleanup fails: there is nothing to remove.
+// Cleanup returns an error: the sidecar needs Linux.
 func Cleanup() (bool, error) { return false, errLinux }

@@ -79,7 +79,7 @@ func FuzzParsePacket(f *testing.F) {
 	f.Add([]byte{0, 0, 27, 188, 12, 0, 1, 0, 0, 0, 0, 9, 8, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) < 4 {
-			return // never handed on
+			return // too short: the kernel never passes it to parsePacket
 		}
 		p, _ := parsePacket(b)
 		if len(p.payload) > len(b) {

@@ -11,13 +11,13 @@ type span struct {
 	link        string
 }
 
-// match leads from a prefix to a link; to none if the link is empty.
+// match assigns a link to a prefix; an empty link means none.
 type match struct {
 	prefix netip.Prefix
 	link   string
 }
 
-// spansOf turns prefixes into disjoint ranges of one address family in ascending order. The most specific prefix
+// spansOf converts prefixes to disjoint ranges of an address family in ascending order. The most specific prefix
 // applies; among equal prefixes, the first. Addresses without a link are in no range.
 func spansOf(matches []match, is4 bool) []span {
 	var sorted []match
@@ -45,8 +45,8 @@ func spansOf(matches []match, is4 bool) []span {
 		}
 		out = append(out, span{first, last, link})
 	}
-	// Prefixes nest: open holds the prefixes that contain the position, innermost last. next is the first undecided
-	// address; it is invalid after the highest address of all.
+	// Prefixes nest: open holds the prefixes that contain the current position, the innermost last. next is the first
+	// address that is not assigned yet; it is invalid after the highest possible address.
 	var open []span
 	var next netip.Addr
 	closeTo := func(before netip.Addr) {
@@ -82,7 +82,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// linkAt returns the link of an address, empty if there is none.
+// linkAt returns the link of an address, or "" if there is none.
 func linkAt(spans []span, a netip.Addr) string {
 	i, found := slices.BinarySearchFunc(spans, a, func(s span, a netip.Addr) int { return s.first.Compare(a) })
 	if !found {

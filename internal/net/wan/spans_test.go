@@ -51,7 +51,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Random nested prefixes give what looking for the longest match gives.
+// For random nested prefixes, the result agrees with a longest-match lookup.
 func TestSpansAreTheLongestMatch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {

@@ -28,7 +28,7 @@ func BenchmarkTCPUnderLoss(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/%v/%v%%", congestion, rtt, float64(ppm)/1e4), func(b *testing.B) {
 					for b.Loop() {
 						kernel, seen := kernelUnderLoss(b, congestion, rtt, ppm)
-						// Where the sidecar's own work counts, the round trip is longer than declared.
+						// If the sidecar's own work takes noticeable time, the round trip is longer than declared.
 						model := modelUnderLoss(congestion, seen, ppm)
 						b.ReportMetric(float64(seen.Microseconds()), "us-rtt")
 						b.ReportMetric(kernel, "kernel-Mbit/s")
@@ -64,13 +64,13 @@ func lossyPair(b *testing.B, rtt time.Duration, ppm int64) (from, to *namespace,
 	}
 }
 
-// kernelUnderLoss returns the rate of a connection, and its smoothed round trip meanwhile.
+// kernelUnderLoss returns the rate of a connection, and its smoothed round trip during the transfer.
 func kernelUnderLoss(b *testing.B, congestion geo.Congestion, rtt time.Duration, ppm int64) (mbps float64, seen time.Duration) {
 	from, to, end := lossyPair(b, rtt, ppm)
 	defer end()
 	to.sink()
 	from.congestion = strings.ToLower(string(congestion))
-	// The number of connections gives enough losses without more packets than the sidecar can handle.
+	// This number of connections gives enough losses without more packets than the sidecar can handle.
 	connections := 30
 	if rtt < time.Millisecond {
 		connections = 1
@@ -95,13 +95,14 @@ func modelUnderLoss(congestion geo.Congestion, rtt time.Duration, ppm int64) flo
 	const frame, bytes = 64 << 10, 400 << 20
 	var arrival time.Duration
 	for range bytes / frame {
-		arrival, _ = path.Send(0, frame, rng) // all wait for the window from the beginning
+		arrival, _ = path.Send(0, frame, rng) // all wait for the window from the start
 	}
 	return bytes * 8 / arrival.Seconds() / 1e6
 }
 
-// BenchmarkThinTCPUnderLoss does the same for connections that send a small frame now and then, as a log that is cut
-// into batches does: how much later than without loss a frame is there on average, and 99 of 100 frames are, in ms.
+// BenchmarkThinTCPUnderLoss does the same for connections that send a small frame now and then, like a log that is sent
+// in batches. It reports the additional delay of frames compared to a link without loss: the mean and the 99th
+// percentile, in ms.
 func BenchmarkThinTCPUnderLoss(b *testing.B) {
 	const ppm = 20_000
 	for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {
@@ -136,10 +137,10 @@ func p99(all []time.Duration) float64 {
 	return all[len(all)*99/100].Seconds() * 1000
 }
 
-// thinFrame is the size of a frame, in bytes; a frame starts with the time at which it was sent.
+// thinFrame is the size of a frame, in bytes; a frame starts with its sending time.
 const thinFrame = 100
 
-// thinKernel returns how late frames are, through the kernel's TCP.
+// thinKernel returns the additional delays of frames with the kernel's TCP.
 func thinKernel(b *testing.B, rtt, every time.Duration, ppm int64) (late []time.Duration) {
 	const lasts, mostConnections, framesPerSecond = 15 * time.Second, 200, 5000
 	from, to, end := lossyPair(b, rtt, ppm)
@@ -201,7 +202,7 @@ func thinKernel(b *testing.B, rtt, every time.Duration, ppm int64) (late []time.
 	return late
 }
 
-// thinModel does the same with the model.
+// thinModel returns the additional delays of frames with the model.
 func thinModel(congestion geo.Congestion, rtt, every time.Duration, ppm int64) (late []time.Duration) {
 	link := geo.Link{Delay: rtt / 2, LossPPM: ppm, Congestion: congestion}
 	path, rng := geo.NewPath(link, link), rand.New(rand.NewPCG(1, 1))

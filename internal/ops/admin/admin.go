@@ -264,6 +264,7 @@ func (l *Log) Change(now time.Duration, d *Disturbance) {
 	if n := len(l.Entries); n > 0 && l.Entries[n-1].To == nil {
 		l.Entries[n-1].To = &now
 	}
+	// An empty disturbance only ends the previous one.
 	if d.Same(nil) {
 		return
 	}

@@ -110,6 +110,7 @@ func check(f func() error) http.HandlerFunc {
 // in the error.
 func decode(w http.ResponseWriter, r *http.Request, what string, v any) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
+	// A caller that sets an unknown field expects something that this version does not do.
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err != nil {

@@ -97,6 +97,7 @@ func (d *Database) Validate() error {
 	if err := d.Topology.Validate(); err != nil {
 		return fmt.Errorf("topology.%w", err)
 	}
+	// A database that runs elsewhere has a topology, but no nodes with addresses.
 	if len(d.Nodes) != d.NodeCount() {
 		return fmt.Errorf("nodes: %d addresses for %d nodes", len(d.Nodes), d.NodeCount())
 	}

@@ -53,6 +53,7 @@ func (h *HandIn) Verify(seal string, key []byte) error {
 		return fmt.Errorf("%s: %w", KeySeal, err)
 	}
 	said := *h
+	// Take only Config and StartAt from the worker. All other parts are the values that the operator expects.
 	said.Config, said.StartAt = s.Config, s.StartAt
 	switch {
 	// Check the seal over the stated values first: an unsealed statement proves nothing about the worker.

@@ -23,6 +23,7 @@ func JoinName(limit int, parts ...string) string {
 		return name
 	}
 	hash := ShortHash(parts...)
+	// The hash must survive the truncation, because only the hash distinguishes the names.
 	if room := limit - len(hash) - 1; len(clean) > room {
 		clean = strings.TrimRight(clean[:room], "-")
 	}

@@ -153,6 +153,7 @@ func ofExperiment(e *v1alpha1.Experiment, now time.Time) finding {
 	switch {
 	case e.DeletionTimestamp != nil:
 		return finding{reason: terminating, message: "the experiment is being deleted"}
+	// The conditions below may still describe an earlier spec.
 	case st.ObservedGeneration != e.Generation:
 		return finding{reason: newGeneration, message: "the present spec was not looked at to its end yet"}
 	case accepted.Status == metav1.ConditionFalse:
@@ -184,6 +185,7 @@ func ofDatabase(db *v1alpha1.GeoDatabase, now time.Time) finding {
 	switch {
 	case db.DeletionTimestamp != nil:
 		return finding{reason: terminating, message: "the database is being deleted"}
+	// The conditions below may still describe an earlier spec.
 	case st.ObservedGeneration != db.Generation:
 		return finding{reason: newGeneration, message: "the present spec was not looked at to its end yet"}
 	case accepted.Status == metav1.ConditionFalse:
@@ -227,6 +229,7 @@ func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
 // condition with the same status as in before keeps its last transition time, even if the reconciliation changed the
 // status back and forth.
 func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, now metav1.Time) {
+	// kstatus reads every condition that is present, so remove those that no longer apply.
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(judged, func(c metav1.Condition) bool { return c.Type == kind }) {
 			meta.RemoveStatusCondition(conditions, kind)

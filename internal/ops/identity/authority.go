@@ -270,6 +270,7 @@ func Current(cert, signers []byte, name string, now time.Time) bool {
 	if err != nil {
 		return false
 	}
+	// Certificates of servers and of clients are checked alike.
 	_, err = c.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	return err == nil
 }

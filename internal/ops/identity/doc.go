@@ -3,9 +3,10 @@
 // An operator has a single Authority in a Secret of its namespace. The Authority consists of a secret from which keys
 // are derived (HKDF, RFC 5869), and of the certificates that sign all other certificates. It provides
 //
-//   - the certificates of the administration servers (mutual TLS): a server belongs to one database or one run, which
-//     its name states, and answers the operator alone;
-//   - the keys that nodes prove to each other, and the load generators of a run to nodes, when they connect (package wire);
+//   - the certificates of the administration servers (mutual TLS): a server belongs to one database or run, which its
+//     name states, and accepts only the operator;
+//   - the keys with which nodes authenticate each other, and nodes authenticate the load generators of a run (package
+//     wire);
 //   - the keys that bind a load generator's results to its run, and the operator's data in ConfigMaps to the operator.
 //
 // A Folder is a Secret as mounted in a pod. Its files are read at each use, so that renewed certificates take effect

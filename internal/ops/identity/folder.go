@@ -54,6 +54,7 @@ func (f Folder) Read(file string) ([]byte, error) {
 func (f Folder) server() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
+		// Read the files for each connection, so that renewed certificates take effect without a restart.
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			cert, err := tls.LoadX509KeyPair(filepath.Join(string(f), FileCert), filepath.Join(string(f), FileKey))
 			if err != nil {
@@ -107,6 +108,7 @@ type connection struct {
 
 func (c *connection) Read(b []byte) (int, error) {
 	c.proof.Do(func() {
+		// The Read below returns the same error to the server, which closes the connection.
 		if err := c.Handshake(); err != nil {
 			c.turned(c.RemoteAddr(), err)
 		}

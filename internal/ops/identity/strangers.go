@@ -26,6 +26,7 @@ func (s *Unauthenticated) Turned(from net.Addr, reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count++
+	// A client that connects in a loop must not fill the log.
 	if now := time.Now(); now.Sub(s.last) >= strangersEvery {
 		s.Log.Warn("somebody was turned away who cannot prove who he is", "from", from.String(), "reason", reason, "count", s.count-s.told)
 		s.last, s.told = now, s.count

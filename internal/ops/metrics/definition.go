@@ -71,6 +71,7 @@ func (d *Definition) Desc(fixed ...string) *prometheus.Desc {
 }
 
 func (d *Definition) fixed(values []string) prometheus.Labels {
+	// A wrong number of labels is a mistake in the program, which the first sample reveals.
 	if len(values) > len(d.Labels) {
 		panic(fmt.Sprintf("metrics: %s has %d labels, not %d", d.Name, len(d.Labels), len(values)))
 	}

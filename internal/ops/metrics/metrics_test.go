@@ -62,7 +62,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestLintFindsMistakes shows that TestLint can fail.
+// TestLintFindsMistakes checks that TestLint detects mistakes.
 func TestLintFindsMistakes(t *testing.T) {
 	text := "# HELP geobench_wait_milliseconds Wait.\n# TYPE geobench_wait_milliseconds counter\ngeobench_wait_milliseconds 1\n"
 	problems, err := promlint.New(strings.NewReader(text)).Lint()

@@ -32,7 +32,7 @@ type Server struct {
 	listener net.Listener
 	server   *http.Server
 	scrapes  atomic.Int64
-	scraped  chan struct{} // has a token after a scrape
+	scraped  chan struct{} // receives a token after each scrape
 }
 
 // Serve serves a registry on an address until Close.
@@ -46,6 +46,7 @@ func Serve(address string, r prometheus.Gatherer) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, req *http.Request) {
 		h.ServeHTTP(w, req)
+		// Count the scrape once it is served, so that Linger waits for complete responses.
 		s.scrapes.Add(1)
 		select {
 		case s.scraped <- struct{}{}:

@@ -235,6 +235,7 @@ func PutRTT(put Put, t *geo.Topology, from, to geo.Region, measured *hdrhistogra
 	put(DeclaredRTT, t.RTT(from, to).Seconds(), name)
 	put(RTTTolerance, t.RTTTolerance(from, to, measured.TotalCount()).Seconds(), name)
 	put(RTTSamples, float64(measured.TotalCount()), name)
+	// Quantiles of an empty histogram would read as round trips of 0.
 	if measured.TotalCount() > 0 {
 		put(MedianRTT, float64(measured.ValueAtQuantile(50))/1e6, name)
 		put(TailRTT, float64(measured.ValueAtQuantile(99))/1e6, name)

@@ -173,6 +173,7 @@ func (p *Program) plans(stdin io.Reader, f flags, rest []string) ([]*plan.Plan, 
 		}
 		plans = append(plans, planned)
 	}
+	// The checks do not know the files, but the bundle does.
 	for i, wrong := range problems {
 		if kind, name, ok := strings.Cut(wrong.Object, " "); ok && wrong.Source == "" {
 			problems[i].Source = bundle.Source(kind, name)

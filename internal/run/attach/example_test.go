@@ -123,7 +123,7 @@ spec:
   verify: [Invariants, Isolation]
 `
 
-// A target's program runs manifests with a databaseRef that names no GeoDatabase.
+// The program of a target runs manifests whose databaseRef names no GeoDatabase.
 func ExampleProgram() {
 	folder, err := os.MkdirTemp("", "example-")
 	if err != nil {

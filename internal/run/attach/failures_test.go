@@ -38,7 +38,7 @@ type answered struct {
 	worked func()
 
 	mu      sync.Mutex
-	waiting map[geo.Region]int       // transactions without an answer
+	waiting map[geo.Region]int       // number of unanswered transactions
 	first   map[geo.Region]time.Time // time of the first answer
 }
 
@@ -154,7 +154,7 @@ func (s *answeredSession) Close() error {
 // failed is the outcome of a run with a disturbed database.
 type failed struct {
 	document *result.Document
-	// closing is the error of closing the database.
+	// closing is the error from closing the database.
 	closing error
 }
 

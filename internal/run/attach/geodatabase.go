@@ -196,13 +196,18 @@ func readMounted(s *sqltarget.Server, folder, name string) error {
 }
 
 // readKeys reads the keys of a Secret from the files of a folder. missing returns the error for a key without a file.
-// ca.crt is optional.
+// ca.crt is optional. Without username, the key user counts: the PostgreSQL operators of Crunchy and Percona write it.
 func readKeys(s *sqltarget.Server, folder string, missing func(key string, err error) error) error {
 	for _, key := range []struct {
-		name string
-		to   *string
-	}{{"username", &s.User}, {"password", &s.Password}} {
+		name, alias string
+		to          *string
+	}{{"username", "user", &s.User}, {"password", "", &s.Password}} {
 		text, err := os.ReadFile(filepath.Join(folder, key.name))
+		if err != nil && key.alias != "" {
+			if other, e := os.ReadFile(filepath.Join(folder, key.alias)); e == nil {
+				text, err = other, nil
+			}
+		}
 		if err != nil {
 			return missing(key.name, err)
 		}

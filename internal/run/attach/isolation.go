@@ -52,6 +52,7 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 	if given == nil {
 		given = map[string]string{}
 	}
+	// Drop the rows at the end, whatever the manifest says, and open the connections that the cases need.
 	given[names.Levels], given[names.Drop], given[sqltarget.ConnectionsParameter] = level, "true", strconv.Itoa(anomalies.LiveConnections)
 	if names.Writes != "" {
 		// A play continues once the statement is answered or waits for another transaction.

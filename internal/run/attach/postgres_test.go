@@ -54,7 +54,7 @@ spec:
 `, o.isolation, o.parameters, o.address, o.workload, o.load, o.verify)
 }
 
-// load is a short load.
+// load is the spec.load of a short run.
 const load = "{clientsPerRegion: 8, warmup: 200ms, duration: 1s}"
 
 // planned returns the plan of the run in a manifest.
@@ -134,7 +134,7 @@ func TestWorkloadsOnPostgres(t *testing.T) {
 	}
 }
 
-// SmallBank loses money at READ COMMITTED, and the smallest history shows it; at SERIALIZABLE it does not.
+// At READ COMMITTED, SmallBank loses money, and the smallest history shows it. At SERIALIZABLE it does not.
 func TestReadCommittedLosesMoney(t *testing.T) {
 	s := postgrestest.Start(t)
 	hot := own{

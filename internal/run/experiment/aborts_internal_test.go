@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Any reason is accepted for databases that are not engines of Geobench.
+// For databases other than Geobench's engines, any reason is accepted.
 func TestAbortReasonsOfOtherDatabases(t *testing.T) {
 	for name, known := range map[string]bool{"spanner": false, "postgres": true, "cockroachdb": true, "": true} {
 		db, run := &v1alpha1.GeoDatabase{}, &v1alpha1.BenchmarkRun{}

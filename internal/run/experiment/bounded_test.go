@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// half returns results of four runs. The second has only lower bounds of latencies, and the last committed nothing.
+// half returns the results of four runs. The second run has only lower bounds of latencies, and the last run committed
+// nothing.
 func half(t *testing.T, e *experiment.Experiment) *experiment.Results {
 	t.Helper()
 	r, n := invented(e, 1000), 0

@@ -25,7 +25,7 @@ const (
 	mostBytesTogether = 16 << 20
 	// mostNodes bounds the syntax tree after macro expansion.
 	mostNodes = 20_000
-	// unbounded is an unknown size. Arithmetic on sizes saturates at it.
+	// unbounded stands for an unknown size. Arithmetic on sizes saturates at this value.
 	unbounded = uint64(1) << 60
 )
 
@@ -146,11 +146,12 @@ func (w *bounds) lookup(name string) shape {
 			return w.scope[i].shape
 		}
 	}
-	return scalar() // the name of a type
+	return scalar() // the name of a CEL type
 }
 
 // of returns a bound for an expression that is evaluated often times.
 func (w *bounds) of(e ast.Expr, often uint64) (shape, error) {
+	// Every node of the syntax tree costs the interpreter some work, whatever it computes.
 	w.spend(often, 5)
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -258,6 +259,7 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	kind := w.types(c.AccuInit().ID())
 	before := scalar()
 	switch {
+	// Macros with two iteration variables are not among the supported ones.
 	case c.HasIterVar2():
 		return shape{}, errMacro
 	case n == 0:
@@ -337,6 +339,7 @@ func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
 	}
 	out, steps := bound(args)
 	w.spend(often, steps)
+	// A scalar result refers to no list, whatever the shape of the arguments.
 	if t := w.types(e.ID()); isScalar(t) {
 		most := out.most
 		out = scalar()
@@ -485,6 +488,7 @@ func ofSets(args []shape) (shape, uint64) {
 func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	i := slices.IndexFunc(f.overloads, func(o overload) bool { return len(o.args) == len(args) })
 	_, steps := ofReading(args)
+	// A function on lists returns at most as many elements as its longest argument.
 	for _, a := range args { // lists are converted to native lists, and may be sorted
 		steps = add(steps, times(20, times(a.length, a.parts)))
 	}

@@ -65,6 +65,7 @@ func (b *board) views(expression string, bound int64) []view {
 	for _, x := range numbers {
 		add(x)
 	}
+	// Claims often compare with a sum or a difference of two limits.
 	for i, x := range numbers {
 		for _, y := range numbers[:i] {
 			add(x + y)
@@ -187,6 +188,7 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 				q.metric.name, p.Label)
 	}
 	f, err := b.results.figureAs(p, q.metric, q.scope, b.view, b.bounds)
+	// A figure has a bound if the smallest possible value differs from the value in the view infinite.
 	if lower, wrong := b.results.figureAs(p, q.metric, q.scope, least, 0); wrong == nil && lower.Median != known.Median {
 		b.bounds++
 		if ms := lower.Median; ms > 0 && ms < 1<<40 {
@@ -228,6 +230,7 @@ func (r *Results) enough(p *Point, m *metric, of scope) error {
 				n = min(n, answered(&x.Counts, x.Hung+x.Unsent()))
 			}
 		}
+		// A figure without any transactions has its own error or value.
 		if n > 0 && n < needed {
 			return fmt.Errorf("figure %s of %s is of %d transactions of a run, and needs %d or more: "+
 				"let runs measure for longer, or take a lower percentile",

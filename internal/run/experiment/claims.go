@@ -70,6 +70,7 @@ func (e *Experiment) Judge(ctx context.Context, r *Results) []Finding {
 }
 
 func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error {
+	// Both describe the evaluation of a single claim.
 	b.unsound, b.counted = nil, nil
 	defer func() { f.Invalid = b.counted }()
 	var err error
@@ -78,6 +79,7 @@ func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error 
 	}
 	if c.Measured != "" {
 		shown, _, err := b.evaluate(ctx, c.Measured)
+		// The Invalid result is the cause. err may be no more than its consequence.
 		if err = cmp.Or(b.unsound, err); err != nil {
 			return fmt.Errorf("measured: %w", err)
 		}
@@ -211,6 +213,7 @@ func (b *board) check(ctx context.Context, text string, claim bool) error {
 	if err != nil {
 		return err
 	}
+	// An expression of dynamic type may still yield a boolean.
 	if t := compiled.OutputType(); claim && !t.IsExactType(types.BoolType) && !t.IsExactType(types.DynType) {
 		return fmt.Errorf("is of type %s: a claim must be true or false, for example max(tput('a')) <= 1.1 * min(tput('a'))", t)
 	}
@@ -282,6 +285,7 @@ func (b *board) run(ctx context.Context, compiled *cel.Ast) (ref.Val, string, er
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
+	// Evaluate exhaustively, so that both sides of every comparison are known even if an operand decides the result.
 	program, err := b.env.Program(compiled, append(b.options(), cel.EvalOptions(cel.OptTrackState, cel.OptExhaustiveEval))...)
 	if err != nil {
 		return nil, "", err
@@ -414,7 +418,7 @@ func (b *board) points(system string, fixed []string) []*Point {
 	return out
 }
 
-// query is the request of a function of a claim.
+// query is the request that a claim makes with a function.
 type query struct {
 	metric *metric
 	scope  scope

@@ -126,6 +126,7 @@ func (e *Experiment) Curves(r *Results) (out []Curves) {
 	}
 	for _, m := range curvedOnWire {
 		lines := e.lines(r, m, scope{}, x, axis.At)
+		// Only results that count all bytes have these figures.
 		if slices.ContainsFunc(lines, func(l Line) bool { return len(l.X) > 0 }) {
 			out = append(out, Curves{Metric: m.name, Title: e.title(m.title, r), Unit: m.unit, Axis: axis, Lines: lines})
 		}
@@ -141,6 +142,7 @@ func (e *Experiment) Curves(r *Results) (out []Curves) {
 		}
 	}
 	types := e.typesRun(r)
+	// With a single type, the figures equal the figures of all transactions.
 	if len(types) < 2 {
 		return out
 	}
@@ -193,6 +195,7 @@ func (e *Experiment) title(of string, r *Results) string {
 func (p *Parameter) axis() Axis {
 	a := Axis{Parameter: p.Name}
 	var err error
+	// Values that are neither numbers nor durations have no distances.
 	if a.At, err = p.numbers(); err != nil {
 		a.At, a.Ordinal = nil, true
 		for i := range p.Values {
@@ -231,6 +234,7 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 			lines, samples = append(lines, Line{Label: label, System: slices.Index(e.Systems, p.System)}), append(samples, nil)
 		}
 		f, bound, err := r.atLeast(p, m, of)
+		// Keep the line without this point, because all Curves must have the same lines.
 		if err != nil {
 			continue
 		}

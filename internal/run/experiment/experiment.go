@@ -138,9 +138,11 @@ func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a
 	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
 	for _, step := range []func(context.Context){x.allowed, x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
 		step(ctx)
+		// A canceled step may have found only some of the problems.
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
+		// Later steps rely on the results of this one.
 		if len(x.problems) > 0 {
 			return nil, x.problems
 		}
@@ -290,6 +292,7 @@ func (x *expansion) expand(ctx context.Context) {
 	var all []*made
 	for d := range x.databases {
 		indices := make([]int, len(x.Parameters))
+		// Count through all combinations, with the last parameter varying fastest.
 		for done := false; !done; {
 			all = append(all, &made{database: d, indices: slices.Clone(indices)})
 			done = true
@@ -356,6 +359,7 @@ func (x *expansion) searches() {
 	shared := x.object.Spec.Search.SharedBy
 	first := map[string]*prober{}
 	for _, p := range x.Points {
+		// The key has all values except those of shared parameters.
 		key := p.System
 		for i, parameter := range x.Parameters {
 			if !slices.Contains(shared, parameter.Path) {
@@ -388,6 +392,7 @@ func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 				continue
 			}
 			text := p.Message
+			// Name the value, unless the message already does.
 			if v := c.values[indices[i]].String(); !strings.Contains(text, v) {
 				text = v + " " + text
 			}
@@ -443,6 +448,7 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 		return points, problems, "", nil
 	}
 	for k := range x.object.Spec.Repetitions {
+		// Repetitions have consecutive seeds, starting with the seed of the template.
 		spec["seed"] = first + int64(k)
 		made := &Run{Label: point.Label}
 		if x.object.Spec.Repetitions > 1 {
@@ -595,7 +601,7 @@ func (e *Experiment) Runs() []*Run {
 	var runs []*Run
 	known := map[*Run]bool{}
 	add := func(run *Run) {
-		// The run at the peak is also a probe.
+		// A probe at the peak also serves as a run of the point.
 		if !known[run] {
 			known[run] = true
 			runs = append(runs, run)

@@ -36,10 +36,12 @@ func (f *function) declare(b *board) cel.EnvOption {
 	for _, o := range f.overloads {
 		options = append(options, cel.Overload(o.id, o.args, o.result, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
 			v, err := o.call(b, args)
+			// Comparisons with NaN are false, so that a claim would seem to differ. Make it an error instead.
 			if err == nil && (undefined(v) || slices.ContainsFunc(args, func(a ref.Val) bool { return undefined(a.Value()) })) {
 				err = fmt.Errorf("%s has no value: nothing is divided by nothing, or an infinite latency by another", f.name)
 			}
 			if err != nil {
+				// Record the error here, because CEL drops it if the operand does not affect the value.
 				b.note(err)
 				return types.WrapErr(err)
 			}
@@ -121,6 +123,7 @@ func figureFunctions() []function {
 	}
 	namedOf := func(width bool) func([]ref.Val) (query, error) {
 		return func(args []ref.Val) (query, error) {
+			// The transaction type is the second argument; named expects the remaining arguments without it.
 			q, err := named(width)(append([]ref.Val{args[0]}, args[2:]...))
 			q.scope.typ = str(args[1])
 			return q, err
@@ -185,16 +188,19 @@ func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) 
 // checkLiterals returns a check that calls the function without results if all arguments are literals.
 func checkLiterals(overloads []overload) func(*board, []ast.Expr) error {
 	return func(b *board, args []ast.Expr) error {
+		// Use a separate board without results, so that the check does not affect this board.
 		dry := &board{Experiment: b.Experiment, plans: b.plans}
 		var values []ref.Val
 		for _, a := range args {
 			v, ok := literal(a)
 			if !ok {
+				// A computed argument can only be checked by evaluating it.
 				return nil
 			}
 			values = append(values, v)
 		}
 		for _, o := range overloads {
+			// The overloads of these functions differ in their number of arguments.
 			if len(o.args) == len(values) {
 				_, err := o.call(dry, values)
 				return err
@@ -252,6 +258,7 @@ func optional(args []ref.Val, i int) any {
 	}
 	if m, err := args[i].ConvertToNative(reflect.TypeFor[map[string]any]()); err == nil {
 		plain := m.(map[string]any)
+		// The values of a CEL map may still be CEL values, which where cannot compare.
 		for k, v := range plain {
 			if r, ok := v.(ref.Val); ok {
 				plain[k] = r.Value()
@@ -279,6 +286,7 @@ func listFunctions() []function {
 			if err != nil {
 				return nil, err
 			}
+			// slices.Min and slices.Max panic for an empty list.
 			if len(list) == 0 {
 				return nil, fmt.Errorf("%s of an empty list", name)
 			}
@@ -368,6 +376,7 @@ func listFunctions() []function {
 			}
 			return float64(n) / float64(len(list)), nil
 		}}}},
+		// The tolerance is relative to the previous value.
 		monotone("grows", func(before, now, tolerance float64) bool { return now >= before*(1-tolerance) }),
 		monotone("falls", func(before, now, tolerance float64) bool { return now <= before*(1+tolerance) }),
 		{name: "crossing", overloads: []overload{{"crossing_lists", []*cel.Type{numberList, numberList, numberList}, number,
@@ -409,8 +418,6 @@ func lists(args []ref.Val) ([][]float64, error) {
 // scalability returns Dike's score (Qu et al., 4.4, equation 3) for each step from one cluster size to the next: 1 -
 // |TPS2/N2 - TPS1/N1| / (TPS2/N2), where N1 < N2. The score is 1 if the throughput per node does not change, and has no
 // lower bound. Sizes may be in any unit, because only their ratio counts.
-// |TPS2/N2 - TPS1/N1| / (TPS2/N2) with N1 < N2. It is 1 if the throughput of a node does not change, and has no lower
-// bound. Sizes may be in any unit, as only their ratio counts.
 func scalability(throughputs, nodes []float64) ([]float64, error) {
 	if len(throughputs) != len(nodes) {
 		return nil, fmt.Errorf("scalability of %d throughputs and %d sizes: they must be of the same points", len(throughputs), len(nodes))
@@ -442,6 +449,7 @@ func crossing(x, a, b []float64) float64 {
 	for i := 1; i < len(x); i++ {
 		before, now := a[i-1]-b[i-1], a[i]-b[i]
 		if before < 0 && now >= 0 {
+			// Interpolate the difference of the two lines: it is before at x[i-1] and now at x[i].
 			return x[i-1] + (x[i]-x[i-1])*before/(before-now)
 		}
 	}

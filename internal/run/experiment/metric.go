@@ -192,6 +192,7 @@ func failedBy(name, title string, cause txn.Cause) metric {
 func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
 	return metric{name: name, title: title, unit: unit, ofFaults: true,
 		of: func(d *result.Document) float64 {
+			// measuredFaults has checked that there is a fault, and that each has availability figures.
 			w := of(d.Faults[0].Availability)
 			for _, f := range d.Faults[1:] {
 				w = pick(w, of(f.Availability))
@@ -202,6 +203,7 @@ func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func
 			w := math.NaN()
 			for _, f := range r.Faults {
 				switch {
+				// The clients of this region committed nothing before the fault, so there is nothing to compare with.
 				case f.Availability == nil:
 				case math.IsNaN(w):
 					w = of(f.Availability)
@@ -230,6 +232,7 @@ func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, co
 		}
 		return w
 	}
+	// The clients of a single region have no figure over all regions.
 	all.in = nil
 	return []metric{worst, all}
 }
@@ -390,7 +393,7 @@ var simpleMetrics = []metric{
 		func(d *result.Document) float64 { return float64(d.Summary.Realised.AllMultiPartitionPPM) / 1e4 }, nil, nil, false},
 }
 
-// Metric is a figure that claims can ask for.
+// Metric is a figure that claims can use.
 type Metric struct {
 	// Name is the name in claims. Title and Unit label a chart and its axis.
 	Name, Title, Unit string
@@ -545,6 +548,7 @@ func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
 
 // figureAs returns the figure of a point in a view; bounds is the number of preceding latencies with a lower bound.
 func (r *Results) figureAs(p *Point, m *metric, of scope, as view, bounds int) (figure, error) {
+	// The search has not found the rate of this point.
 	if len(p.Runs) == 0 {
 		return figure{}, errors.New(p.missing)
 	}

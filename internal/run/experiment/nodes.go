@@ -54,6 +54,7 @@ func (r *Results) ofNodes(p *Point, f *nodeFigure) ([]float64, error) {
 		if len(d.Nodes) == 0 {
 			return nil, fmt.Errorf("%s of nodes of %s: %s tells nothing of its nodes; engines of Geobench's own do", f.name, p.Label, d.Engine)
 		}
+		// If some activity was not counted, an accumulated figure is only a lower bound.
 		if why := d.LeastFigures(); f.counted && why != "" {
 			return nil, fmt.Errorf("%s of nodes of %s: %s", f.name, p.Label, why)
 		}
@@ -159,6 +160,7 @@ func (e *Experiment) askedOfNodes() map[string]bool {
 	b, asked := &board{Experiment: e}, map[string]bool{}
 	for i := range e.Claims {
 		for _, expression := range []string{e.Claims[i].Expression, e.Claims[i].Measured} {
+			// Most expressions do not use the function, and compiling them takes longer than this search.
 			if !strings.Contains(expression, ofNodesName) {
 				continue
 			}

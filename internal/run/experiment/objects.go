@@ -57,6 +57,7 @@ func keys[V any](m map[string]V) []string {
 // nearest returns "; did you mean X? (there is ...)", or a part of it.
 func nearest(word string, known []string) string {
 	m := ""
+	// The time to compare words grows with their lengths, which authors of manifests choose.
 	if len(word) > longestWord {
 		word = word[:longestWord]
 	}

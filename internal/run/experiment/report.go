@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Kind marks a document of Report.
+// Kind is the kind of a Report document.
 const Kind = "ExperimentReport"
 
 // Report is the result of experiments: the claims, and the figures of every point. The same results give the same
@@ -34,7 +34,7 @@ type Report struct {
 	Machine *result.Machine `json:"machine,omitempty"`
 	// Place is where the runs were measured; empty if in the process that wrote the report.
 	Place string `json:"place,omitempty"`
-	// Claims of all experiments, in order.
+	// Claims are the claims of all experiments, in order.
 	Claims []Finding `json:"claims"`
 	// Wrong lists runs that could not run, or that gave wrong answers.
 	Wrong []string `json:"wrong"`
@@ -116,6 +116,7 @@ func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Repo
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(), Place: r.Place,
 		Claims: []Finding{}, Wrong: []string{}, Doubtful: []string{},
 	}
+	// Simulated results do not depend on the machine, and results from elsewhere come from other machines.
 	if !r.Simulated && r.Place == "" {
 		out.Machine = result.ThisMachine()
 	}
@@ -134,6 +135,7 @@ func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Repo
 				out.Doubtful = append(out.Doubtful, fmt.Sprintf("%s: %s: the search ended with %s: %s", e.Name, search.Label, search.Reason, search.Message))
 			}
 			for _, p := range search.Probes {
+				// A probe that misses its rate is an expected outcome. Only an unusable probe is a problem.
 				if p.Unusable != "" {
 					out.look(e, p.Run, r)
 				}
@@ -171,6 +173,7 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 		if refused != nil {
 			out.Invalid = append(out.Invalid, text)
 		}
+		// A failed check means wrong answers. All other reasons only cast doubt on the figures.
 		if slices.ContainsFunc(d.Reasons, func(x result.Reason) bool { return x.Reason == result.ReasonCheckFailed }) {
 			out.Wrong = append(out.Wrong, text)
 		} else {
@@ -198,6 +201,7 @@ func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
 				continue
 			}
 			for _, name := range slices.Sorted(maps.Keys(d.Manifests.ConfigMaps)) {
+				// Only a ConfigMap that both runs mounted can have changed between them.
 				if digest, ok := was.Manifests.ConfigMaps[name]; ok && digest != d.Manifests.ConfigMaps[name] {
 					out.Doubtful = append(out.Doubtful, fmt.Sprintf("%s: %s: ConfigMap %s, which pods of %s mount, was another one than for %s",
 						e.Name, run.Label, name, p.System, first[p.System].Label))
@@ -271,6 +275,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 	for i := range metrics {
 		f, bound, err := r.atLeast(p, &metrics[i], scope{})
 		switch {
+		// The point does not have the figure, for example because its engine does not report it.
 		case err != nil:
 			continue
 		case math.IsInf(f.Median, 0):
@@ -293,6 +298,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 		for _, m := range reportedByType {
 			f, bound, err := r.atLeast(p, m, scope{typ: typ})
 			switch {
+			// There is no list of infinite figures by type, so omit them.
 			case err != nil || math.IsInf(f.Median, 0):
 			case bound:
 				bounds[m.name] = f.Median
@@ -354,6 +360,7 @@ func ReadReport(path string) (*Report, error) {
 	if err := json.Unmarshal(b, out); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	// Any JSON object decodes into a Report, so check that it is one.
 	if out.APIVersion != v1alpha1.GroupVersion.String() || out.Kind != Kind {
 		return nil, fmt.Errorf("%s: it is a %q of %q, not an %s of %s; `geobench verify --out DIR` writes one",
 			path, out.Kind, out.APIVersion, Kind, v1alpha1.GroupVersion)

@@ -33,6 +33,7 @@ func NewResults(place string) *Results {
 // Add records the outcome of a run: its document, or the reason why it has none.
 func (r *Results) Add(run *Run, document *result.Document, err error) {
 	o := outcome{document: document, err: err}
+	// Decode the figures by type once, because claims ask for them repeatedly.
 	if err == nil {
 		o.types, o.typesErr = document.ByType()
 	}

@@ -94,6 +94,7 @@ func endedBy(d *result.Document) Ended {
 	if len(d.Reasons) > 0 {
 		e.Reason, e.Message = d.Reasons[0].Reason, d.Reasons[0].Message
 	}
+	// A failed check makes the run unusable, even if the verdict has another main reason.
 	e.Wrong = slices.ContainsFunc(d.Reasons, func(r result.Reason) bool { return r.Reason == result.ReasonCheckFailed })
 	return e
 }
@@ -106,17 +107,21 @@ func (p *prober) outcome(e Ended) Outcome {
 		o.CommittedPPM = e.ThroughputPerSecond * 1_000_000 / e.OfferedPerSecond
 	}
 	switch {
+	// If all clients of a region are busy, the database cannot sustain the rate, whatever the verdict.
 	case e.ClientsBusy && !e.Wrong:
 		o.Missed = e.Message
 	case e.Verdict == v1alpha1.VerdictInvalid && (e.Reason == result.ReasonObjectiveUndecided || e.Reason == result.ReasonTooFewSamples) && !e.Wrong:
 		// These reasons come last, so the run is Invalid for no other reason. An undecided objective is not met.
 		o.Missed, o.FewSamples = e.Message, e.Reason == result.ReasonTooFewSamples
+	// A run that commits nothing misses the rate (see below). Any other Invalid run decides nothing.
 	case e.Wrong || e.Verdict == v1alpha1.VerdictInvalid && e.Reason != result.ReasonNoTransactions || e.Verdict == "":
 		o.Unusable = fmt.Sprintf("%s: %s: %s", e.Verdict, e.Reason, e.Message)
 	case e.Verdict != v1alpha1.VerdictPassed:
 		o.Missed = e.Message
+	// Compare products, because integer division would round.
 	case 100*e.ThroughputPerSecond < int64(p.spec.CommittedPercent)*e.OfferedPerSecond:
 		o.Missed = fmt.Sprintf("of %d/s that are offered %d/s are committed, less than %d%%", e.OfferedPerSecond, e.ThroughputPerSecond, p.spec.CommittedPercent)
+	// Allow for random variation: the region misses only if even the upper bound of its share is too small.
 	case e.LeastServed != nil && e.LeastServed.MostPPM() < int64(p.spec.CommittedPercent)*10_000:
 		o.Missed = fmt.Sprintf("of what is due in %s %s is committed, less than %d%%, even with %s more for chance; "+
 			"of all regions together it is %s", e.LeastServed.Name,
@@ -176,6 +181,7 @@ func (x *expansion) ratesFrom(least int64) []int64 {
 func ratesBetween(least, greatest int64, percent int32) []int64 {
 	rates := []int64{least}
 	for rate := least; ; {
+		// For small rates the percentage rounds down to 0, so increase them by at least 1.
 		if rate = max(rate+1, rate+rate*int64(percent)/100); rate >= greatest {
 			return append(rates, greatest)
 		}
@@ -206,6 +212,7 @@ func (b *bisection) add(rate int, keeps bool) {
 	} else {
 		b.of[rate].miss++
 	}
+	// A vote may break a tie or move either bound, so compute all three again.
 	b.low, b.high, b.tied = -1, len(b.of), -1
 	for i, v := range b.of {
 		switch {

@@ -133,10 +133,12 @@ func (b *board) table(ctx context.Context, t *v1alpha1.Table) TableData {
 	}
 	for _, c := range t.Columns {
 		d.Columns = append(d.Columns, c.Title)
+		// Notes are per column, so forget the Invalid results that earlier columns used.
 		b.counted = nil
 		expression, err := b.column(c.Value)
 		for i := range d.Rows {
 			row, text, why := &d.Rows[i], "", err
+			// A column that does not compile leaves all its cells empty, each with this reason.
 			if why == nil {
 				var value ref.Val
 				if value, why = expression.cell(ctx, row.System); why == nil {
@@ -161,6 +163,7 @@ func (b *board) plan(system string) (*plan.Plan, error) {
 		return p, nil
 	}
 	points := b.points(system, make([]string, len(b.Parameters)))
+	// Every system has points, so a system without points does not exist.
 	if len(points) == 0 {
 		return nil, b.system(system)
 	}
@@ -227,6 +230,7 @@ func (d *TableData) Markdown(simulated bool) string {
 	}
 	for i, line := range d.Lines() {
 		for k, cell := range line {
+			// A pipe or a newline in a cell would break the table.
 			line[k] = strings.NewReplacer("|", "\\|", "\n", " ").Replace(cell)
 		}
 		fmt.Fprintf(b, "| %s |\n", strings.Join(line, " | "))

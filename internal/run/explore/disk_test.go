@@ -86,7 +86,7 @@ func TestWorldsOfBadDisks(t *testing.T) {
 	}
 }
 
-// A failing scenario of bad disks shrinks, and reports how to replay it.
+// A failing scenario with bad disks shrinks, and its report has the command that replays it.
 func TestShrinkOnBadDisks(t *testing.T) {
 	all := broken.All()
 	c := ConfigOf(all[slices.IndexFunc(all, func(d broken.Database) bool { return d.Name == "janus-without-read-write-edges" })])

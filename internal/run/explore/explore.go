@@ -31,7 +31,7 @@ type Config struct {
 	// Level is the isolation level that histories must satisfy. 0 stands for the level that the engine promises with the
 	// scenario's parameters.
 	Level isolation.Level
-	// Broken marks an engine of package broken.
+	// Broken is set for engines of package broken.
 	Broken bool
 	// Hostile changes the scenarios of all seeds to unusual ones. Duration parameters go down to the engine's minimum,
 	// there are up to five regions and up to three times as many cuts. Two regions are lost if the protocol survives
@@ -77,7 +77,7 @@ type Config struct {
 	// pass have at most 2 million. Without the bound, a protocol that loops would take hours to reach the end of
 	// patience.
 	MaxEvents uint64
-	// MaxBytes bounds the memory of the process, including concurrent scenarios; 0 is 3 GB.
+	// MaxBytes bounds the memory of the process, including concurrent scenarios; 0 stands for 3 GB.
 	MaxBytes uint64
 	// Trace, if not nil, is called with a line for every event.
 	Trace func(line string)

@@ -270,7 +270,7 @@ func TestClassesAreChecked(t *testing.T) {
 // The explorer catches a database that writes rows after it has answered and does not count them as pending. It accepts
 // a database that counts them.
 func TestQuietDatabasesAreStill(t *testing.T) {
-	alone := uint64(1) // the first seed with a scenario of one node, so that no copies differ
+	alone := uint64(1) // the first seed whose scenario has a single node, so that no copies can differ
 	for worldOf(t, Config{Engine: broken.NearbyReads, Seed: alone, OnePartition: true}).topology.Nodes() > 1 {
 		alone++
 	}
@@ -291,7 +291,7 @@ func TestQuietDatabasesAreStill(t *testing.T) {
 	}
 }
 
-// tardy is a replica that writes a row half a second after each transaction.
+// tardy is a replica that writes a row half a second after it receives a transaction.
 type tardy struct {
 	protocol.Replica
 	config protocol.Config
@@ -331,7 +331,7 @@ func (c classless) Reply(o txn.Outcome) {
 	c.Env.Reply(o)
 }
 
-// losesSome reports whether one of the first scenarios loses a region.
+// losesSome reports whether any of the first scenarios loses a region.
 func losesSome(t *testing.T, c Config, worlds uint64) bool {
 	for c.Seed = 1; c.Seed <= worlds; c.Seed++ {
 		if len(worldOf(t, c).lost()) > 0 {
@@ -464,7 +464,7 @@ func TestBrokenEnginesCannotBeChosen(t *testing.T) {
 	}
 }
 
-// An engine that panics fails its seed, and the description has the steps to reproduce it.
+// An engine that panics fails its seed, and the description of the failure has the command that reproduces it.
 func TestPanicIsAFailure(t *testing.T) {
 	e := *broken.ReadCommitted
 	e.New = func(c protocol.Config) protocol.Replica { return panicking{broken.ReadCommitted.New(c)} }
@@ -609,7 +609,7 @@ func TestWorlds(t *testing.T) {
 			worlds[i] = worldOf(t, Config{Engine: e, Seed: seed})
 			first := newParams(Config{Engine: e, Seed: seed}, newRNG(seed, streamParams))
 			if e.Accepts(worlds[0].topology, first) != nil || e.Loses != nil && e.Loses(first) {
-				continue // it draws again
+				continue // it draws other topologies
 			}
 			if a, b := worlds[0], worlds[i]; a.topology.Nodes() != b.topology.Nodes() || a.load != b.load {
 				t.Fatalf("seed %d makes different worlds for %s and %s", seed, all[0].Name, e.Name)

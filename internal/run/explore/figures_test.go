@@ -24,7 +24,7 @@ func (m miscounting) Readings(dst []protocol.Reading) []protocol.Reading {
 	return dst
 }
 
-// inventive is a primary that reports a figure which is not declared.
+// inventive is a primary that reports an undeclared figure.
 type inventive struct{ *primary.Replica }
 
 func (v inventive) Readings(dst []protocol.Reading) []protocol.Reading {

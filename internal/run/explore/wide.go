@@ -110,7 +110,8 @@ func wideParam(p protocol.Parameter, r *rand.Rand) string {
 		if n == 2 {
 			return fmt.Sprint(p.MinInt)
 		}
-		return fmt.Sprint(p.MinInt + int64(math.Pow(float64(p.MaxInt-p.MinInt)+1, r.Float64())) - 1)
+		// The power is below range + 2, so the value reaches MaxInt.
+		return fmt.Sprint(p.MinInt + int64(math.Pow(float64(p.MaxInt-p.MinInt)+2, r.Float64())) - 1)
 	case n == 2:
 		return p.Min.String()
 	}

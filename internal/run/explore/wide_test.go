@@ -128,6 +128,14 @@ func TestWideParameters(t *testing.T) {
 		n, _ := strconv.ParseInt(text, 10, 64)
 		low, high = min(low, n), max(high, n)
 	}
+	// A range of two values has only its bounds, apart from the default.
+	two, drawn := protocol.Parameter{Name: "two", Default: "1", Integer: true, MinInt: 1, MaxInt: 2}, map[string]int{}
+	for range 100 {
+		drawn[wideParam(two, r)]++
+	}
+	if drawn["1"] == 0 || drawn["2"] == 0 || len(drawn) != 2 {
+		t.Errorf("of 1 and 2 were drawn %v", drawn)
+	}
 	if least != time.Millisecond || most < 50*time.Second || low != 1 || high < 900_000 {
 		t.Errorf("durations from %v to %v, integers from %d to %d", least, most, low, high)
 	}

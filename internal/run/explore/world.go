@@ -24,12 +24,12 @@ type world struct {
 	params   protocol.Params
 	// coordinators determines the node to which a client sends each transaction.
 	coordinators geo.Coordinators
-	offsets      []time.Duration // of clocks, by node
+	offsets      []time.Duration // clock offsets by node
 	costs        sim.Costs
 	codec        bool // messages are encoded and decoded between nodes
 	durable      bool // nodes keep logs, so that crashed nodes can restart
 	faults       []fault
-	calm         time.Duration // when the last fault is over
+	calm         time.Duration // time at which the last fault is over
 	load         load
 	// calls are the transactions that clients send, ordered by time; nil if clients draw their transactions.
 	calls []call
@@ -392,7 +392,7 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 		case c.Hostile:
 			given[p.Name] = hostile(p, r).String()
 		default:
-			d, _ := time.ParseDuration(p.Default) // engines are tested to have valid defaults
+			d, _ := time.ParseDuration(p.Default) // a test checks that all defaults are valid
 			given[p.Name] = min(p.Max, max(p.Min, []time.Duration{d / 2, d, d, 4 * d}[r.IntN(4)])).String()
 		}
 	}

@@ -187,7 +187,7 @@ func TestSimulatedFaultsTwiceGiveTheSameBytes(t *testing.T) {
 	}
 }
 
-// The history of a run with faults is recorded and checked like any other.
+// The history of a run with faults is recorded and checked like any other history.
 func TestSimulatedFaultsWithHistory(t *testing.T) {
 	for _, engine := range serializable() {
 		text := withFault(strict(engine), "networkPartition", "{from: {regions: [ap-northeast-1]}}", 1)

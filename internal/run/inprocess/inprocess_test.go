@@ -217,7 +217,7 @@ func TestSimulateRecordsHistories(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			load := "{clientsPerRegion: 20, warmup: 500ms, duration: 2s, repetitions: 2}"
-			if engine == "primary" { // transactions of the primary's region take less than a millisecond
+			if engine == "primary" { // transactions of clients in the primary's region take less than a millisecond
 				load = "{clientsPerRegion: 20, thinkTime: 20ms, warmup: 500ms, duration: 2s, repetitions: 2}"
 			}
 			text := manifestOf("smallbank-two-regions", twoRegions, strict(engine), load, 1)

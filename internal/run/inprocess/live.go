@@ -72,10 +72,12 @@ func (l *live) faults(lives []*fault.Life) {
 func (l *live) play(workers []*load.Worker) {
 	last := schedule(l.plan).Repetitions
 	f := func() v1alpha1.Stage {
+		// All workers follow the same schedule, so the first one represents them.
 		p := workers[0].Progress()
 		switch {
 		case p.Stage == load.Measure:
 			return v1alpha1.StageMeasure
+		// Only the last drain ends the load. After any other drain the next warm-up follows.
 		case p.Stage == load.Done || p.Stage == load.Drain && p.Repetition == last:
 			return v1alpha1.StageCollect
 		}

@@ -25,6 +25,7 @@ import (
 // zero, because the links are real and not delayed. PlanOn returns check.Problems if the run requests something that is
 // impossible there, such as faults.
 func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level, t geo.Topology) (*plan.Plan, error) {
+	// Results are compared by engine name, so another database must not use the name of an engine.
 	if _, own := engines.Lookup(engine); own || engine == "" {
 		return nil, fmt.Errorf("engine: %q does not tell the target from the engines of geobench (%s): give it the database's own name", engine, strings.Join(engines.Names(), ", "))
 	}
@@ -59,6 +60,7 @@ func PlanExternal(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, engine *
 func planOn(p *plan.Plan) (*plan.Plan, error) {
 	run, engine, promises, t := p.Run, p.Engine.Name, p.Engine.Promises(p.Params), p.Topology
 	p.Profile = &v1alpha1.NetworkProfileSpec{}
+	// A zero link means that no delay is emulated.
 	if t.Links == nil {
 		for range t.Regions {
 			p.Topology.Links = append(p.Topology.Links, make([]geo.Link, len(t.Regions)))
@@ -87,6 +89,7 @@ func planOn(p *plan.Plan) (*plan.Plan, error) {
 	if p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology); err != nil {
 		return nil, err
 	}
+	// Functional tests run on the same database, so they are planned in the same way.
 	return p, p.PlanTests(func(test *v1alpha1.BenchmarkRun) (*plan.Plan, error) {
 		return planOn(&plan.Plan{Run: test, Database: p.Database, Engine: p.Engine, Params: p.Params, Topology: p.Topology})
 	})

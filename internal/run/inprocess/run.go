@@ -143,6 +143,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 		f.Timeline = m.faults.timeline
 	}
 	var err error
+	// Counters are cumulative, so the judge needs their values before the run.
 	if f.Before, err = m.db.Status(ctx); err != nil {
 		return nil, err
 	}

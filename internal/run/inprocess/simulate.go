@@ -128,6 +128,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 	}
 	var gone []geo.NodeID
 	if faults != nil {
+		// A fault may outlast the load. The timeline must include its recovery.
 		if _, err := advance("recovering", s.Now()+judge.QuietWithin, faults.Over); err != nil {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ func Tested(p *plan.Plan, play func(*plan.Plan) (*result.Document, error)) (docs
 	var outcomes []acceptance.Outcome
 	for i, t := range p.Tests {
 		d, err := one(t)
+		// A test that cannot be played is an error, which differs from a test that does not pass.
 		if err != nil {
 			return docs, fmt.Errorf("functional test %s: %w", t.Run.Name, err)
 		}

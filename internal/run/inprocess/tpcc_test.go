@@ -17,7 +17,7 @@ func TestTPCC(t *testing.T) {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
 			load := "{clientsPerRegion: 4, warmup: 500ms, duration: 3s}"
-			if e.Name == "primary" { // transactions of the primary's region take less than a millisecond
+			if e.Name == "primary" { // transactions of clients in the primary's region take less than a millisecond
 				load = "{clientsPerRegion: 4, thinkTime: 10ms, warmup: 500ms, duration: 3s}"
 			}
 			text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+e.Name+"}", load, 1)

@@ -60,7 +60,7 @@ var losses = map[string]func(answer) (answer, bool){
 	},
 }
 
-// The window of the metamorphic runs.
+// The measured window of the metamorphic runs.
 const windowFrom, windowTo = settle + 500*time.Millisecond, settle + 2500*time.Millisecond
 
 // stalls delay an answer. Only replays can use them, because a running database cannot move an answer to a time that

@@ -125,6 +125,7 @@ func (l *loop) cut() error {
 		was := log.journal.Bytes()
 		if err := log.journal.Switch(c.next); err != nil {
 			l.notCut(err)
+			// After a failed Switch the present generation continues, unless the journal itself has failed.
 			return log.journal.Failed()
 		}
 		log.cutting = nil

@@ -56,6 +56,7 @@ func (n *Node) beginDisturbances(folder string) error {
 	if err := json.Unmarshal(b, &kept); err != nil {
 		return fmt.Errorf("%s: %w", d.file, err)
 	}
+	// The file belongs to an earlier deployment of the database.
 	if kept.Incarnation != n.cfg.Database.Incarnation {
 		return nil
 	}
@@ -144,6 +145,7 @@ func (n *Node) Log() *admin.Log {
 	if n.late != nil {
 		out.Late = n.late.Record()
 	}
+	// wire.Now and admin.Monotonic have different zero points.
 	shift := admin.Monotonic() - wire.Now()
 	for _, f := range n.endpoint.Fast() {
 		link := admin.FastLink{To: n.topology.Regions[f.Region], From: f.From + shift, Until: f.To + shift, Median: f.Median}
@@ -194,10 +196,12 @@ func (n *Node) follow() {
 		d.alarm.Stop()
 		d.alarm = nil
 	}
+	// The alarm may fire while the node stops.
 	if d.ended {
 		return
 	}
 	want, next, ok := d.agenda.At(admin.Monotonic())
+	// Applying the same disturbance again would only split the log entry.
 	if !want.Same(&d.now) {
 		n.disturb(want)
 		d.now = *want
@@ -236,6 +240,7 @@ func (n *Node) disturb(d *admin.Disturbance) {
 	}
 	n.loop.offset.Store(int64(d.ClockOffset))
 	n.loop.slow.Store(d.SlowPercent)
+	// A single token is enough, because endSlowly then reads the latest value.
 	select {
 	case n.loop.pace <- struct{}{}:
 	default:

@@ -84,7 +84,7 @@ func TestAdministrationIsTheOperators(t *testing.T) {
 			t.Errorf("anybody asks for %s and is told %d %s", path, code, body)
 		}
 	}
-	// A client receives its refusal shortly before it is counted.
+	// A client receives its rejection shortly before the node counts it.
 	eventually(t, "all strangers are counted", func() bool { return n.strangers.Count() >= int64(3*len(requests)) })
 	if d, _ := n.disturbed(); d != nil || len(n.Log().Entries) > 0 {
 		t.Errorf("a stranger has disturbed the node: %+v", d)
@@ -146,7 +146,7 @@ func TestOnlyClientsOfTheRun(t *testing.T) {
 			t.Errorf("a client of run %q is let in", name)
 		}
 	}
-	// A client receives its refusal shortly before it is counted.
+	// A client receives its rejection shortly before the node counts it.
 	eventually(t, "the four strangers are counted", func() bool { return l.Node(0).strangers.Count() == 4 })
 	load("others")
 	c.send(2, 'x')

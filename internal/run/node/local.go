@@ -43,7 +43,7 @@ type LocalConfig struct {
 	Disk       journal.Disk
 	// Credentials are Config.Credentials.
 	Credentials identity.Folder
-	// Log may be nil.
+	// Log may be nil, which discards all messages.
 	Log *slog.Logger
 }
 
@@ -103,6 +103,7 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 	for i := range l.nodes {
 		l.nodes[i] = &member{}
 		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), 0, listeners[i]); err != nil {
+			// The nodes created so far have open journals.
 			for _, m := range l.nodes[:i] {
 				m.node.discard()
 			}
@@ -198,6 +199,7 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	// A replacement needs the request for the rows that every node stores.
 	l.loaded.Store(req)
 	sum := &admin.LoadResponse{}
 	for _, r := range responses {
@@ -238,6 +240,7 @@ func (l *Local) again(id geo.NodeID, later uint32) error {
 	if !m.gone {
 		return nil
 	}
+	// Peers know the node by its address, so listen on the same port again.
 	listener, err := net.Listen("tcp", l.db.Nodes[id].Address)
 	if err != nil {
 		return err
@@ -248,6 +251,7 @@ func (l *Local) again(id geo.NodeID, later uint32) error {
 		return err
 	}
 	m.node = n
+	// Count the incarnation only once it exists, so that a failed attempt is repeated with the same number.
 	m.incarnation += later
 	l.run(m)
 	return nil
@@ -260,6 +264,7 @@ func (l *Local) Whole(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, s := range statuses {
+		// A stopped node does not answer. Its peers report Recovering while their data lacks its copy.
 		if !l.Stopped(geo.NodeID(s.ID)) && (!s.Ready || s.Recovering) {
 			return false, nil
 		}
@@ -310,6 +315,7 @@ func each[T any](ctx context.Context, l *Local, f func(*Node, context.Context) (
 	for i := range l.nodes {
 		var err error
 		if out[i], err = f(l.Node(geo.NodeID(i)), ctx); err != nil {
+			// If a node stopped by itself, that error is the cause, and the failed call is only its consequence.
 			return nil, cmp.Or(l.ended(), fmt.Errorf("node %s: %w", l.db.Topology.NodeName(geo.NodeID(i)), err))
 		}
 	}

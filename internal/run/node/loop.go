@@ -50,7 +50,7 @@ type loop struct {
 	counted time.Duration // the offset that the clock last used
 	least   time.Duration // lower bound of the clock, so that it never goes back
 	slow    atomic.Int64  // slowdown in percent; 0 for none
-	pace    chan struct{} // has a token when slow has changed
+	pace    chan struct{} // receives a token when slow changes
 	debt    time.Duration // pause that the slowdown still requires
 }
 
@@ -214,6 +214,7 @@ func (l *loop) unfinished() int { return max(l.replica.Pending(), len(l.pending)
 
 // fire fires all due timers, and reports whether there were any.
 func (l *loop) fire() (fired bool) {
+	// Without timers there is no need to read the clock.
 	if _, ok := l.timers.Next(); !ok {
 		return false
 	}

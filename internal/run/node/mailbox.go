@@ -34,7 +34,7 @@ type mailbox struct {
 	items   []item
 	waiting int // number of goroutines that wait for room
 	closed  bool
-	wake    chan struct{} // holds a token when the loop may have something to do
+	wake    chan struct{} // receives a token when the loop may have something to do
 }
 
 func (b *mailbox) init() {
@@ -88,7 +88,7 @@ func (b *mailbox) take(done []item) (items []item, closed bool) {
 	return items, closed
 }
 
-// close stops the loop and releases all waiting producers.
+// close makes the loop stop and releases all waiting producers.
 func (b *mailbox) close() {
 	b.mu.Lock()
 	b.closed = true

@@ -86,6 +86,7 @@ func (n *Node) collect(put metrics.Put) {
 		}
 		got <- f
 	})
+	// The loop is busy. The scrape still has the figures that were put above.
 	if err != nil {
 		return
 	}

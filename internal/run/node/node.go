@@ -72,7 +72,7 @@ type Config struct {
 	// Memory returns the live bytes of the heap and the memory limit of the process; a limit of 0 means none. nil stands
 	// for the Go runtime's values.
 	Memory func() (live, limit uint64)
-	// Log may be nil.
+	// Log may be nil, which discards all messages.
 	Log *slog.Logger
 
 	// process is the name of the node's process, and strangers counts rejected clients. A lobby sets both, because they

@@ -95,10 +95,12 @@ func (l *lobby) run(ctx context.Context) error {
 	cfg.Admin, cfg.Public = nil, nil // the lobby keeps serving them
 	cfg.Incarnation, cfg.Loaded = l.told.NodeIncarnation, l.told.Loaded
 	cfg.process, cfg.strangers = l.process, l.strangers
+	// Listen only now: no peer may connect to a process whose incarnation is unknown.
 	n, err := cfg.on(l.listen)
 	if err != nil {
 		return fmt.Errorf("as incarnation %d of its node: %w", cfg.Incarnation, err)
 	}
+	// From now on, administration requests go to the node.
 	l.node.Store(n)
 	servers.Go(func() error { return n.Run(serving) })
 	return servers.Wait()
@@ -109,6 +111,7 @@ func (l *lobby) Join(_ context.Context, j *admin.Join) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	// An address may be reused by another process, which must not take over this node.
 	case j.Process != l.process:
 		return &admin.BadRequest{Err: fmt.Errorf("process: this is process %s, not %s", l.process, j.Process)}
 	case l.told != nil && l.told.NodeIncarnation != j.NodeIncarnation:

@@ -22,6 +22,7 @@ func comparisons(baseline, docs []*result.Document) []comparison {
 		return nil
 	}
 	groups := [][]*result.Document{docs}
+	// Results of different configurations must not form one sample.
 	if !alike(docs) {
 		groups = nil
 		for _, d := range docs {

@@ -36,7 +36,7 @@ type Sweep struct {
 	Figures []*Figure
 }
 
-// Table is a table of an experiment.
+// Table is a table of an experiment, as text.
 type Table struct {
 	Heading string
 	Columns []string
@@ -61,6 +61,7 @@ func sweeps(r *experiment.Report) []Sweep {
 		var findings []*experiment.Finding
 		holds := 0
 		for k := range r.Claims {
+			// A report lists the claims of all its experiments together.
 			if f := &r.Claims[k]; f.Experiment == e.Name {
 				findings = append(findings, f)
 				s.Claims = append(s.Claims, claimOf(f))
@@ -152,6 +153,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 	}
 	x := -1
 	for i := range e.Parameters {
+		// The first parameter with several values becomes the X axis. All other parameters distinguish lines.
 		if len(valuesOf(e, i)) > 1 {
 			x = i
 			break
@@ -164,6 +166,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 		if !ok {
 			continue
 		}
+		// A metric that is 0 or infinite at every point leaves nothing to draw.
 		any, bounded = any || v != 0 && !math.IsInf(v, 1), bounded || bound
 		half := ""
 		if h, ok := p.HalfWidth[m.Name]; ok {
@@ -193,6 +196,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 				continue
 			}
 			row := chart.Row{Name: p.System, Class: i, Bar: v, Value: written(v, bound, 4), LowerBound: bound}
+			// An infinite bar cannot be drawn, so only its text shows the value.
 			if math.IsInf(v, 1) {
 				row.Bar = 0
 			}
@@ -213,6 +217,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 		if !ok {
 			continue
 		}
+		// The label of a line names all parameters except the one on the X axis.
 		name := p.System
 		for i, parameter := range e.Parameters {
 			if i != x && len(valuesOf(e, i)) > 1 {
@@ -226,6 +231,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 			c.Series = append(c.Series, chart.Series{Name: name, Class: chart.Class(slices.Index(e.Systems, p.System), lines[p.System]), Marks: true})
 			lines[p.System]++
 		}
+		// An infinite value has no position. The legend lists it instead.
 		if math.IsInf(v, 1) {
 			infinite[i] = append(infinite[i], p.Values[x])
 			continue
@@ -236,6 +242,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 		l.Half = append(l.Half, p.HalfWidth[m.Name])
 	}
 	for i := range c.Series {
+		// The manifest may list the values of a parameter in any order.
 		sortPoints(&c.Series[i])
 		if len(infinite[i]) > 0 {
 			c.Series[i].Name += experiment.InfiniteAt(infinite[i])
@@ -303,6 +310,7 @@ func places(values []string) (map[string]float64, map[float64]string) {
 	at := map[string]float64{}
 	for _, v := range values {
 		n, err := strconv.ParseFloat(v, 64)
+		// A single value that is not a number rules out a numeric axis.
 		if err != nil {
 			at = map[string]float64{}
 			break

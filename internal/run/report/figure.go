@@ -69,6 +69,7 @@ func figures(prefix string, d *result.Document) map[string]*Figure {
 	for _, f := range []*Figure{rtt(d), throughput(d), attempts(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLoad(d), timelineLatency(d), availability(d),
 		traffic(d), onWire(d), cost(d), balance(d, "operations"), balance(d, "data")} {
 		if f != nil {
+			// The map is keyed without the prefix, which only distinguishes the files and anchors of several results.
 			out[f.ID] = f
 			f.ID = prefix + f.ID
 			f.scene.Title += simulatedMark(d)
@@ -88,6 +89,7 @@ func rtt(d *result.Document) *Figure {
 	}
 	c := &chart.Rows{Title: f.Title, XLabel: "round trip in ms"}
 	for _, l := range d.Links {
+		// A link that was never measured has no box.
 		if l.Samples == 0 {
 			continue
 		}
@@ -104,6 +106,7 @@ func rtt(d *result.Document) *Figure {
 		c.Rows = append(c.Rows, r)
 		cells := []any{l.From, l.To, ms(l.DeclaredRTTMicroseconds), ms(m.P50), ms(m.P99), l.Samples, loaded50, loaded99}
 		if inMesh {
+			// All rows need the same number of cells, even links without mesh measurements.
 			mesh := []any{"", "", ""}
 			if l.Mesh != nil {
 				mesh = []any{ms(l.Mesh.BelowRTTMicroseconds), ms(l.Mesh.ThroughRTTMicroseconds), ms(l.Mesh.AddedRTTMicroseconds)}
@@ -166,6 +169,7 @@ func attempts(d *result.Document) *Figure {
 	c := &chart.Rows{Title: f.Title, XLabel: "committed transactions"}
 	all := &d.Summary.Attempts
 	after := all.CommittedAfter
+	// Drop trailing columns for numbers of attempts that no transaction needed, but keep at least one.
 	for len(after) > 1 && after[len(after)-1] == 0 {
 		after = after[:len(after)-1]
 	}
@@ -224,6 +228,7 @@ func regionLatency(d *result.Document) *Figure {
 		l := r.LatencyMicroseconds
 		f.row(r.Name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P95), quantileMS(l.P99), quantileMS(l.Max), quantileMS(l.Mean))
 		h := d.Latencies(func(s *result.HistogramSeries) bool { return s.Region == r.Name })
+		// The table keeps the region, but without samples there is no curve.
 		if h.Samples() == 0 {
 			continue
 		}
@@ -244,10 +249,12 @@ func regionLatency(d *result.Document) *Figure {
 func distribution(region string, number int, h *result.Latencies) chart.Series {
 	line := chart.Series{Name: region, Class: number}
 	for k, q := range h.Quantiles(quantiles...) {
+		// The axis is logarithmic, so 0 µs is drawn as 1 µs.
 		p := chart.Point{X: float64(max(q.Least(), 1)) / 1000, Y: quantiles[k]}
 		n := len(line.Points)
 		if line.Open = q.IsBound(); line.Open {
 			p.Y = 0
+			// The arrow starts at the last known share.
 			if n > 0 {
 				p.Y = line.Points[n-1].Y
 			}
@@ -292,7 +299,9 @@ func transactionLatency(d *result.Document) *Figure {
 				}
 			}
 			h := d.Latencies(func(s *result.HistogramSeries) bool { return s.Type == typ && s.Region == r.Name })
+			// A type may have no committed transaction in some regions.
 			if h.Samples() == 0 {
+				// Transactions without any latency still appear in the table.
 				if committed+aborted+other > 0 {
 					f.row(typ, r.Name, committed, aborted, other, "", "", "", "", "")
 				}
@@ -348,6 +357,7 @@ func availability(d *result.Document) *Figure {
 		x := &d.Faults[i]
 		cells := []any{x.Name, x.Kind, instant(x.FromMicroseconds, "never"), instant(x.ToMicroseconds, "stays")}
 		a := x.Availability
+		// A fault that could not be compared still has a row in the table.
 		if a == nil {
 			f.row(append(cells, "", "", "", "", "", "", "", "", "", "")...)
 			continue
@@ -396,6 +406,7 @@ func traffic(d *result.Document) *Figure {
 			continue
 		}
 		class := 0
+		// Traffic inside a region is gray, so that traffic between regions stands out.
 		if l.From == l.To {
 			class = 6
 		}
@@ -477,11 +488,13 @@ func balance(d *result.Document, what string) *Figure {
 		all = append(all, float64(of(n)))
 		f.row(n.Name, n.Operations, n.Rows, n.DataBytes, n.CPUMilliseconds, n.PeakMemoryBytes)
 	}
+	// A distribution needs at least two nodes, and a value other than 0.
 	if len(all) < 2 || slices.Max(all) == 0 {
 		return nil
 	}
 	add := func(name string, class int, v []float64) {
 		r := chart.Row{Name: name, Class: class, Dots: v, Box: result.Quartiles(v)}
+		// The ratio is undefined if some node has nothing.
 		if low := r.Box[0]; low > 0 {
 			r.Value = fmt.Sprintf("most / least %.2f", r.Box[4]/low)
 		}
@@ -517,6 +530,7 @@ func overview(docs []*result.Document) []*Figure {
 		tput.row(name, perSecond)
 		l := s.LatencyMicroseconds
 		lat.row(name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P99))
+		// A run without commits has no latency to draw.
 		if l != (result.Latency{}) {
 			p50, p90, p99 := float64(max(l.P50.Least(), 1))/1000, float64(max(l.P90.Least(), 1))/1000, float64(max(l.P99.Least(), 1))/1000
 			b.Rows = append(b.Rows, chart.Row{Name: name, Class: i, Box: []float64{p50, p50, p50, p90, p99},

@@ -47,6 +47,7 @@ func (in *Input) Add(path string) error {
 	}
 	if !info.IsDir() {
 		d, err := result.Read(path)
+		// A file that is not a result may be an experiment report.
 		if errors.Is(err, result.ErrNoResult) {
 			if r, e := experiment.ReadReport(path); e == nil {
 				in.Experiments = append(in.Experiments, r)
@@ -64,6 +65,7 @@ func (in *Input) Add(path string) error {
 		in.Experiments = append(in.Experiments, r)
 		return nil
 	}
+	// An unreadable report.json is an error. Without a report.json, the folder may contain results.
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -127,7 +129,8 @@ type applied struct{ Kind, Text string }
 
 // Write writes the report into a folder and returns the path of its page.
 func Write(folder string, in Input) (string, error) {
-	p := page{Title: "Geobench report", Version: version.String(), Style: template.CSS(style.CSS + chart.CSS(false) + "@media (prefers-color-scheme:dark){" + chart.CSS(true) + "}")} //nolint:gosec // our own
+	// the style is a constant of this program
+	p := page{Title: "Geobench report", Version: version.String(), Style: template.CSS(style.CSS + chart.CSS(false) + "@media (prefers-color-scheme:dark){" + chart.CSS(true) + "}")} //nolint:gosec
 	taken := map[string]bool{}
 	files := map[string][]byte{}
 	for _, d := range in.Documents {
@@ -167,6 +170,7 @@ func Write(folder string, in Input) (string, error) {
 		return "", err
 	}
 	files[Page] = b.Bytes()
+	// Write in a fixed order, so that a failure leaves the same files each time.
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -236,6 +240,7 @@ var functions = template.FuncMap{
 
 // thousands formats 1234567 as 1,234,567.
 func thousands(n int64) string {
+	// No comma directly follows a minus sign.
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -254,6 +259,7 @@ func newRun(d *result.Document, taken map[string]bool) *run {
 	taken[id] = true
 	r.ID = id
 	r.Figures = figures(id+"-", d)
+	// A document without reasons has passed, so list the checks that support the verdict.
 	if len(d.Reasons) == 0 {
 		r.Why = fmt.Sprintf("The network was the declared one, the load generators kept up and the mix was the configured one; %s passed, %s.",
 			experiment.Counted(len(d.Checks), "check"), objectives(d))

@@ -31,12 +31,15 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 	var current []bin
 	offset, length := 0, 0
 	for i, t := range d.Timeline {
+		// A bin must not span two repetitions: their time axes are separated by a warm-up.
 		if i > 0 && t.Repetition != d.Timeline[i-1].Repetition {
 			bins, current = append(bins, current), nil
 			offset += length
 			starts = append(starts, float64(offset))
 		}
+		// The last tick determines the length of this repetition, which is the offset of the next one.
 		length = t.Second + t.Length()
+		// A tick belongs to the bin of its first second, even if it extends beyond the end of the bin.
 		if n := len(current); n == 0 || t.Second/width != current[n-1].from/width {
 			current = append(current, bin{from: t.Second, committed: make([]int64, len(d.Regions))})
 		}
@@ -51,6 +54,7 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 		b.failed += t.Aborted + t.Failed
 		b.attempts += t.Attempts
 		b.offered += t.Offered
+		// Quantiles cannot be added or averaged, so show the worst of the bin.
 		b.p50, b.p99 = larger(b.p50, t.P50), larger(b.p99, t.P99)
 	}
 	if current != nil {
@@ -131,6 +135,7 @@ func timelineThroughput(d *result.Document) *Figure {
 		low, high := math.Inf(1), 0.0
 		for k, repetition := range bins {
 			line := chart.Series{Class: i}
+			// Only the first repetition has a legend entry. All lines of a region share a color.
 			if k == 0 {
 				line.Name = r.Name
 			}
@@ -248,6 +253,7 @@ func timelineLatency(d *result.Document) *Figure {
 			f.row(fmt.Sprintf("%g", b.at), quantileMS(b.p50), quantileMS(b.p99))
 			none, bounded = none || b.p99 == (v1alpha1.Quantile{}), bounded || b.p99.IsBound()
 			for _, q := range []v1alpha1.Quantile{b.p50, b.p99} {
+				// A bound of 0 means that every transaction of the second failed. It must not determine the scale.
 				if us := q.Least(); us > 0 {
 					lowest, highest = min(lowest, us), max(highest, us)
 				}
@@ -272,6 +278,7 @@ func timelineLatency(d *result.Document) *Figure {
 		f.note("Open dots with an arrow are lower bounds: more transactions had no answer than the percentile " +
 			"leaves out.")
 	}
+	// A linear axis shows a narrow range better.
 	c.LogY = highest/max(lowest, 1) >= 20
 	if c.LogY {
 		c.YLabel += " (logarithmic)"
@@ -293,6 +300,7 @@ func overTime(repetition []bin, least int64, class int, of func(*bin) v1alpha1.Q
 			continue
 		}
 		line := &lines[len(lines)-1]
+		// A gap at the start needs no new line.
 		if gap && len(line.Points) > 0 {
 			lines = append(lines, chart.Series{Class: class})
 			line = &lines[len(lines)-1]

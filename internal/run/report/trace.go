@@ -39,6 +39,7 @@ func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 	}
 	bars := map[string]int{}
 	var last time.Duration
+	// Find the last known time first, because the bars of unanswered transactions extend to it.
 	for _, t := range check.Cycle.Transactions {
 		last = max(last, t.Sent, t.Answered)
 	}

@@ -70,6 +70,7 @@ func (in *Injector) Roles(context.Context) (fault.Roles, error) {
 
 // Setup implements fault.Injector.
 func (in *Injector) Setup(_ context.Context, l *fault.Life) error {
+	// With logs, every node of the simulation restarts from its log, so none is replaced.
 	l.Replaced = !in.durable && in.d.Replaces(l.Fault)
 	l.Lasting = l.Fault.Kills() && !in.d.LogSimulated(l.Fault) && !l.Replaced
 	return in.d.CanLose(l)
@@ -125,6 +126,7 @@ func (in *Injector) apply(c *fault.Conditions) {
 		id := geo.NodeID(i)
 		in.s.Slow(id, 100+n.SlowPercent)
 		in.s.HoldOutput(id, n.Hold, n.HoldPercent)
+		// A fault sets a clock relative to the offset that the clock has anyway.
 		offset := n.ClockOffset
 		if in.offsets != nil {
 			offset += in.offsets[i]

@@ -46,6 +46,7 @@ func memoryOf(meminfo, limit string) (bytes int64) {
 		}
 	}
 	text, _ = os.ReadFile(limit)
+	// Without a limit, the file contains the word max, which is not a number.
 	if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && (bytes == 0 || n < bytes) {
 		bytes = n
 	}
@@ -133,6 +134,7 @@ func (r *benchmarkRun) history(ps *Problems) {
 		return fmt.Sprintf("take a duration, with its warmup, of at most %s, a lower rate, or leave checks of the history out of spec.verify", v1alpha1.DurationOf(most))
 	}
 	workers := int64(max(1, l.WorkersPerRegion))
+	// Even with the minimum size per transaction the file would be too large, so the excess is certain.
 	if most := r.History.FileBytes / history.LeastRecorded; most > 0 && perRegion/workers > most {
 		ps.add("spec.load.duration", l.Duration.String(), "%s x %d repetitions at spec.load.ratePerSecond %d are %d transactions for each of %d workers, and a worker records at most %d MiB of history for spec.verify, which hold fewer than %d: %s",
 			v1alpha1.DurationOf(lasts), max(1, l.Repetitions), l.RatePerSecond, perRegion/workers, workers, r.History.FileBytes>>20, most, cure(most*workers))

@@ -52,6 +52,7 @@ func profileSpec(path string, s *v1alpha1.NetworkProfileSpec) Problems {
 // profileRef.
 func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) Problems {
 	db, ps := rendered(db, profile, a)
+	// The other rules would judge pods that could not be rendered.
 	if len(ps) > 0 {
 		return ps.about("GeoDatabase", db.Name)
 	}
@@ -158,6 +159,7 @@ func (d *database) external(ps *Problems) {
 func ownHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
+		// Host names are case-insensitive, and may end with a dot.
 		host = strings.ToLower(strings.TrimSuffix(host, "."))
 		return host == "localhost" || strings.HasSuffix(host, ".localhost")
 	}
@@ -173,6 +175,7 @@ var (
 
 // OwnAddress reports whether an address leads to the connecting machine itself or to the metadata service of a cloud.
 func OwnAddress(ip netip.Addr) bool {
+	// Mapped and translated forms of an IPv4 address lead to the same host.
 	if ip = ip.Unmap().WithZone(""); translated.Contains(ip) {
 		b := ip.As16()
 		ip = netip.AddrFrom4([4]byte(b[12:]))
@@ -219,6 +222,7 @@ func (d *database) names(ps *Problems) {
 		take(deploy.GeneratorsName(d.GeoDatabase.Name, region), "the load generators of region "+region)
 		last := ""
 		for _, pod := range deploy.PodsIn(d.GeoDatabase, region) {
+			// The pods of a set share a Service, so only the first of them counts.
 			if who := "region " + region; pod.Set != last {
 				if pod.Role != nil {
 					who = "role " + pod.Role.Name + " in " + who
@@ -392,6 +396,7 @@ func (d *database) groups(ps *Problems) {
 				ps.add(path+"partitions", strconv.Itoa(c.Partition), "there is no partition %d: spec.partitionsPerRegion is %d, and partitions count from 0", c.Partition, d.Spec.PartitionsPerRegion)
 			}
 			cell := fmt.Sprintf("%s/%d", g.Home, c.Partition)
+			// A partition in two groups would have two sets of replicas.
 			if other, twice := placed[cell]; twice {
 				ps.add(path+"partitions", strconv.Itoa(c.Partition), "partition %d of %s is in spec.groups[%d] too; name it once", c.Partition, g.Home, other)
 			}

@@ -24,6 +24,7 @@ func (r *benchmarkRun) faults(ps *Problems) {
 	}
 	t := geo.Topology{Regions: r.db.Spec.RegionNames(), Partitions: int(r.db.Spec.PartitionsPerRegion), Replicas: int(max(1, r.db.Spec.ReplicasPerPartition))}
 	plan.Places(&t, &r.db.Spec)
+	// The rules need the links between regions, but not their delays.
 	for range t.Regions {
 		t.Links = append(t.Links, make([]geo.Link, len(t.Regions)))
 	}
@@ -101,6 +102,7 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 	if len(*ps) > before {
 		return
 	}
+	// Roles are known only at run time; without them, the result is an upper bound.
 	targets, err := c.plan.Resolve(planned, nil)
 	if err != nil {
 		field, message, _ := strings.Cut(err.Error(), ": ")
@@ -234,6 +236,7 @@ func (c *faultChecks) contradictions(ps *Problems) {
 		for _, a := range c.plan.Faults[:i] {
 			aFrom, aTo := c.span(a)
 			bFrom, bTo := c.span(b)
+			// Faults that only touch in time do not overlap.
 			if bFrom >= aTo || aFrom >= bTo {
 				continue
 			}
@@ -256,6 +259,7 @@ func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	if a.ByRole() || b.ByRole() {
 		return ""
 	}
+	// A connection that is cut already leaves a fault of the network nothing to affect.
 	if b.Kind == fault.NetworkPartition || b.Between() != nil {
 		return c.cutAlready(a, b)
 	}
@@ -308,6 +312,7 @@ func (c *faultChecks) cutAlready(a, b *fault.Fault) string {
 		return c.plan.Conditions([]*fault.Life{{Fault: f, Targets: targets}})
 	}
 	first, second := resolve(a), resolve(b)
+	// Another rule reports targets that cannot be resolved.
 	if first == nil || second == nil || !first.Cuts() {
 		return ""
 	}

@@ -53,6 +53,7 @@ func (d *database) client(field string, c *v1alpha1.ProgramClient, ps *Problems)
 func distinctPaths(field string, p *v1alpha1.Program, ps *Problems) {
 	paths := map[string]string{}
 	for i, v := range p.Volumes {
+		// Kubernetes refuses a container with two mounts at the same path.
 		if other, ok := paths[v.MountPath]; ok {
 			ps.add(fmt.Sprintf("%s.volumes[%d].mountPath", field, i), v.MountPath, "volume %s is mounted at %s too; choose another path", other, v.MountPath)
 		}
@@ -96,6 +97,7 @@ func (d *database) programsFrom() string {
 func (d *database) hosts(ps *Problems) {
 	const most = 128 << 10 // Linux: MAX_ARG_STRLEN
 	db := d.DeepCopy()
+	// The names of hosts contain the namespace, which files usually omit.
 	db.Namespace = cmp.Or(d.Namespace, "default")
 	longest := func(role *v1alpha1.Role) (name string, length int) {
 		for _, v := range deploy.HostVariables(db, role) {
@@ -173,6 +175,7 @@ func (d *database) roleClient(field string, role int, ps *Problems) {
 	if c.SecretRef == nil && c.Database != "" {
 		ps.add(field+".database", c.Database, "nobody uses it without %s.secretRef, which lets BenchmarkRuns measure the database: set that, too, or leave database out", field)
 	}
+	// An unknown region has been reported already.
 	if len(*ps) == before && c.Region != "" && !deploy.InRegion(r, slices.Index(d.Spec.RegionNames(), c.Region)) {
 		ps.add(field+".region", c.Region, "role %s has no pods there, but in the first %d regions alone: name one of them, or raise firstRegions", r.Name, *r.FirstRegions)
 	}
@@ -195,6 +198,7 @@ func (d *database) circle(start string) []string {
 	var walk func(name string) []string
 	walk = func(name string) []string {
 		role := d.Spec.Role(name)
+		// Unknown roles are reported by another rule, and a role that was visited leads to no new path.
 		if role == nil || seen[name] {
 			return nil
 		}

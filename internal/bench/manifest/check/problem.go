@@ -45,6 +45,7 @@ func (p Problem) String() string {
 func (p Problem) tellsValue() bool {
 	first, _, _ := strings.Cut(p.Message, " ")
 	switch first {
+	// A message that starts with a verb has the value as its subject.
 	case "must", "is":
 		return false
 	case p.Field[strings.LastIndexByte(p.Field, '.')+1:]:
@@ -86,6 +87,7 @@ func (ps *Problems) add(field, value, format string, args ...any) {
 
 // Nearest returns the candidate that is closest to word, if it is close enough to be a likely intention.
 func Nearest(word string, candidates []string) (string, bool) {
+	// A longer word may contain more typing errors.
 	best, bestDistance := "", len(word)/3+2
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {

@@ -60,6 +60,8 @@ func (r *benchmarkRun) target(ps *Problems) {
 		ps.add("spec.workload.smallbank.paddingBytes", strconv.Itoa(int(sb.PaddingBytes)), "messages of Geobench's own engines alone can be padded, and GeoDatabase %s has messages of its own: leave paddingBytes out, or name a database with one of the engines %s",
 			r.db.Name, list(r.Engines.Names()))
 	}
+	// The remaining rules are about clients of other databases. Problems of the database itself are reported for the
+	// database.
 	if !r.db.Spec.RunsPrograms() && (r.db.Spec.External == nil || !r.Pods) || len(Database(r.db, nil, r.Abilities)) > 0 {
 		return
 	}
@@ -113,6 +115,7 @@ func (r *benchmarkRun) workload(ps *Problems) {
 	}
 	if sb := r.Spec.Workload.SmallBank; sb != nil {
 		r.sunflower(ps, sb)
+		// The workload's own checks would report the unknown region again.
 		if len(*ps) > 0 {
 			return
 		}
@@ -148,6 +151,7 @@ func fromError(err error) Problem {
 func (r *benchmarkRun) deadline(ps *Problems) {
 	l := &r.Spec.Load
 	takes := v1alpha1.DurationOf(load.PlanOf(*l, 0).LastWindow())
+	// After the load, the run still has to audit the rows, so equality is not enough.
 	if d := r.Spec.Deadline; d != nil && d.Duration <= takes.Duration {
 		ps.add("spec.deadline", d.String(), "deadline %s is not longer than the load takes: %d x (warmup %s + duration %s) and the pauses between are %s; leave the deadline out for %s more than that",
 			d, l.Repetitions, l.Warmup, l.Duration, takes, v1alpha1.DurationOf(v1alpha1.DeadlineMargin))

@@ -104,6 +104,7 @@ func logName(log uint64) string {
 func decodeOrderRequest(body []byte) (*OrderRequest, error) {
 	r := codec.NewReader(body)
 	m := &OrderRequest{Log: r.Uvarint()}
+	// A request takes at least two bytes. Count rejects a corrupt number before anything is allocated for it.
 	if n := r.Count(2); n > 0 {
 		m.Requests = make([]Request, n)
 		for i := range m.Requests {
@@ -154,6 +155,7 @@ func (m *Positions) String() string {
 	}
 	s += fmt.Sprintf(" %d, term %d:", m.First, m.Term)
 	for _, e := range m.Entries {
+		// Streams and marks are entries with special sequencers or numbers, so test for them before printing a batch.
 		if n, ok := e.Stream(); ok {
 			s += fmt.Sprintf(" stream %d up to %d", n, e.Batch.Number)
 			continue
@@ -201,6 +203,7 @@ func readEntries(r *codec.Reader) []Ordered {
 	entries := make([]Ordered, n)
 	for i := range entries {
 		entries[i] = Ordered{
+			// Node IDs have 16 bits; a larger number must fail rather than wrap to another node.
 			Batch:   BatchID{geo.NodeID(r.UvarintMax(1<<16 - 1)), r.Uvarint()},
 			Readers: Set(r.Uvarint()),
 		}
@@ -378,6 +381,7 @@ func (m *Started) String() string {
 func decodeStarted(body []byte) (*Started, error) {
 	r := codec.NewReader(body)
 	m := &Started{Log: r.Uvarint(), Term: r.Uvarint(), Position: r.Uvarint()}
+	// Each number takes at least one byte.
 	if n := r.Count(1); n > 0 {
 		m.Settled = make([]uint64, n)
 	}
@@ -500,9 +504,11 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 	case consensus.Kind:
 		m, err = consensus.Decode(body)
 	default:
+		// The caller tries the decoders of other packages for an unknown kind.
 		return nil, false, nil
 	}
 	if err != nil {
+		// The kind is known even if the body is malformed, so no other package may try to decode it.
 		return nil, true, err
 	}
 	return m, true, nil

@@ -125,6 +125,7 @@ func (r *Reader[D]) arrive(from geo.NodeID, d D) {
 		r.l.c.Env.Mark(dataLate)
 		return
 	}
+	// A sequencer's batches arrive in the order of their numbers, so last never decreases.
 	r.last[from] = number
 	r.queued += r.c.Foreign(from, d)
 	r.inbox[from].Push(d)
@@ -177,6 +178,7 @@ func (r *Reader[D]) Advance() {
 			r.keep(o.Batch, d)
 			r.c.Read(o, d)
 		}
+		// From now on, arrive and Fetched discard data of this batch and of earlier batches.
 		r.done[o.Batch.Sequencer] = o.Batch.Number
 		r.l.Pass()
 	}
@@ -185,10 +187,12 @@ func (r *Reader[D]) Advance() {
 // take removes and returns the data of the next batch, if it has arrived. It prefers data from the batch's sequencer.
 func (r *Reader[D]) take(b BatchID) (d D, here bool) {
 	inbox := &r.inbox[b.Sequencer]
+	// A sequencer's batches have positions in the order of their numbers, so only the front can be this batch.
 	if inbox.Len() > 0 && inbox.Front().BatchNumber() == b.Number {
 		d = inbox.Front()
 		inbox.Pop()
 		r.queued -= r.c.Foreign(b.Sequencer, d)
+		// Another reader's copy may have arrived before the sequencer's data.
 		delete(r.fetched, b)
 		return d, true
 	}
@@ -259,6 +263,7 @@ func (r *Reader[D]) lookForAbandoned() {
 		if r.last[n] > settled && r.l.c.Env.Buggify(voidsEarly) {
 			w = r.last[n]
 		}
+		// The batch w had no position at the previous look either, so it has waited for at least a whole interval.
 		if w > settled {
 			abandoned = append(abandoned, BatchID{geo.NodeID(n), w})
 		}
@@ -281,6 +286,7 @@ func (r *Reader[D]) lookForAbandoned() {
 
 // await schedules a request for data that is missing at the current position.
 func (r *Reader[D]) await() {
+	// Without a holder, no other reader keeps data that could be requested.
 	if r.l.holder == nil || r.fetching || r.c.Unfetched {
 		return
 	}
@@ -305,6 +311,7 @@ func (r *Reader[D]) fetch() {
 		if to, ok := r.nextHolder(o.Batch.Sequencer); ok {
 			m := &Missing{Log: r.l.c.Log}
 			r.l.entries.Each(func(o Ordered) {
+				// Bound the request, because the answers contain the data of every batch in it.
 				if r.reads(o) && len(m.Batches) < mostMissing && !r.here(o.Batch) {
 					m.Batches = append(m.Batches, o.Batch)
 				}
@@ -392,6 +399,7 @@ func (r *Reader[D]) keep(b BatchID, d D) {
 	r.kept.Push(k)
 	r.copies[b] = d
 	r.keptNow += k.bytes
+	// Bound the memory: a reader that is lost can keep Kept from advancing.
 	for r.keptNow > keptBytes {
 		r.release()
 	}

@@ -103,6 +103,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 		e.slots = make([]slot, n, max(4, n))
 	}
 	e.slots = e.slots[:n]
+	// With a single partition, all keys are local; skip the search for their partitions.
 	if x.partitions == 1 {
 		for i := range e.slots {
 			e.slots[i] = slot{local: true}
@@ -133,9 +134,11 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 		lowest = min(lowest, p)
 		if t.Accesses[i].Mode&txn.Write != 0 {
 			writer = min(writer, p)
+			// A participant with writes is active: it runs the procedure and applies its own writes.
 			e.active = e.active || e.slots[i].local
 		}
 	}
+	// The remainder removes the offset of partitions in other regions.
 	e.answering = writer % x.partitions
 	// A read-only transaction has no writers; its lowest participant runs the procedure.
 	if writer == nobody {
@@ -152,6 +155,7 @@ func (e *execution) awaitReads() {
 	// With KeepLocks, even a participant without reads reports that it has its locks.
 	if e.x.c.KeepLocks {
 		mode = txn.ReadWrite
+		// A passive participant only sends its reads, so it waits for nobody.
 	} else if !e.active {
 		return
 	}
@@ -167,6 +171,7 @@ func (e *execution) first(i int, mode txn.Mode) bool {
 	if e.t.Accesses[i].Mode&mode == 0 {
 		return false
 	}
+	// Each participant sends a single message, so its partition counts only at the first of its accesses.
 	for j := range e.slots[:i] {
 		if e.slots[j].partition == e.slots[i].partition && e.t.Accesses[j].Mode&mode != 0 {
 			return false
@@ -240,6 +245,7 @@ func (e *execution) assign(r reads) {
 		}
 	}
 	for i := range e.t.Ranges {
+		// All keys of a range are in the partition of the first key.
 		if e.x.c.Layout.Shard(e.t.Ranges[i].From) == r.partition && len(values) > 0 {
 			g := e.group()
 			if len(g.ranges) == 0 {
@@ -271,6 +277,7 @@ func (e *execution) locked() {
 
 // end executes the transaction if this node is active, and releases its locks.
 func (e *execution) end() {
+	// A passive participant has sent its reads and has nothing else to do.
 	if e.active {
 		e.execute()
 	}
@@ -302,6 +309,7 @@ func (e *execution) serveReads() {
 		}
 		return
 	}
+	// Nobody waits for a participant that reads nothing: see awaitReads.
 	if len(values) == 0 {
 		return
 	}
@@ -402,6 +410,7 @@ func (e *execution) apply() {
 func (e *execution) applyGroups() {
 	for _, w := range e.groups.writes.Entries() {
 		switch {
+		// Every active participant computes all writes, but applies only those to its own partition.
 		case !e.x.local(w.Key):
 		case w.Deleted:
 			e.x.c.Store.Delete(w.Key)
@@ -488,6 +497,7 @@ func (e *execution) release() {
 	if e.named {
 		x.over = append(x.over, e.at)
 	}
+	// A free execution must not keep the values in memory.
 	clear(e.slots)
 	clear(e.early)
 	e.groups.reset()
@@ -555,6 +565,7 @@ func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
 	if !e.t.Reads(&r) {
 		return nil, e.undeclared()
 	}
+	// A transaction sees its own writes.
 	if e.groups != nil {
 		if w := e.groups.writes.Get(k); w != nil {
 			if w.Deleted {
@@ -564,6 +575,7 @@ func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
 		}
 	}
 	found := false
+	// Every partition stores the rows of Everywhere keys.
 	if k.Everywhere() || e.x.local(k) {
 		value, found = e.x.c.Store.Value(k)
 	} else {
@@ -625,6 +637,7 @@ func (e *execution) Put(k txn.Key, value []byte) {
 		return
 	}
 	if sl := e.writes(k); sl != nil {
+		// Later reads of the transaction must return this value instead of the stored row.
 		sl.value, sl.found, sl.loaded = value, true, true
 		sl.written, sl.deleted = true, false
 	}
@@ -649,6 +662,7 @@ func (e *execution) Delete(k txn.Key) {
 func (e *execution) writes(k txn.Key) *slot {
 	i, ok := e.find(k)
 	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
+		// Put and Delete return no error, so execute checks stray after the procedure.
 		e.stray = true
 		return nil
 	}

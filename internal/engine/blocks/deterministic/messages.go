@@ -28,6 +28,8 @@ type Place struct{ Position, Index uint64 }
 // PlaceOf returns the place of a transaction that is identified by its ID and attempt number. Places have the order of
 // IDs; all places of the second attempt follow those of the first.
 func PlaceOf(id txn.ID, attempt uint64) Place {
+	// An ID consists of a stream of 24 bits and a number of 40 bits. The attempt distinguishes the places of a
+	// transaction that is sent again.
 	return Place{attempt<<24 | uint64(id.Stream()), uint64(id) & (1<<40 - 1)}
 }
 
@@ -181,10 +183,12 @@ func decodeReads(body []byte) (*Reads, error) {
 	r := codec.NewReader(body)
 	m := &Reads{}
 	total := uint64(0)
+	// Each read takes at least three bytes: two for its place and one for its shape.
 	if n := r.Count(3); n > 0 {
 		m.Reads = make([]Read, n)
 		for i := range m.Reads {
 			at := ReadPlace(&r)
+			// The bound keeps the sum of the counts below from overflowing.
 			shape := r.UvarintMax(4*maxValues + 3)
 			m.Reads[i] = Read{at, int(shape >> 2), shape&1 != 0, shape&2 != 0}
 			total += shape >> 2
@@ -366,6 +370,7 @@ func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	if cap(m.accesses)-len(m.accesses) < 16 {
 		m.accesses = make([]txn.Access, 0, max(16, min(16*left, 512)))
 	}
+	// Prepare appends to the remaining room, so it usually does not allocate.
 	t.Accesses = m.accesses[len(m.accesses):len(m.accesses):cap(m.accesses)]
 	if err := m.procs.Prepare(t); err != nil {
 		return nil, err
@@ -375,6 +380,7 @@ func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	if used := len(m.accesses) + len(t.Accesses); used <= cap(m.accesses) {
 		m.accesses = m.accesses[:used]
 	}
+	// Limit the capacity: an append to these accesses must not overwrite those of the next transaction.
 	t.Accesses = t.Accesses[:len(t.Accesses):len(t.Accesses)]
 	return t, nil
 }

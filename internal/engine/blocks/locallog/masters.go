@@ -123,12 +123,14 @@ func (l *lookups) ask(to geo.NodeID, q Question) {
 	l.outbox[to] = append(l.outbox[to], q)
 	if l.n.c.Forward == 0 {
 		l.send(to)
+		// The first question starts the timer; later questions are sent with it.
 	} else if len(l.outbox[to]) == 1 {
 		l.n.Env.After(l.n.c.Forward, protocol.Timer{Kind: mastersTimer, Arg: uint64(to)})
 	}
 }
 
 func (l *lookups) send(to geo.NodeID) {
+	// askAgain may have emptied the outbox since the timer was set.
 	if questions := l.outbox[to]; len(questions) > 0 {
 		delete(l.outbox, to)
 		l.n.Env.Send(to, &Ask{questions})
@@ -145,6 +147,7 @@ func (l *lookups) askAgain(to geo.NodeID) {
 	// Collected questions are among those repeated below.
 	delete(l.outbox, to)
 	q := n.Topology.PartitionOf(to)
+	// Sorted, because the order of the questions must not depend on the map.
 	for _, id := range slices.Sorted(maps.Keys(l.waiting)) {
 		if w := l.waiting[id]; len(w.asked[q]) > 0 {
 			n.Env.Mark(mastersAskedAgain)
@@ -186,10 +189,12 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 		if w == nil || w.attempt != a.Attempt {
 			continue // the answer is a duplicate or corrupt
 		}
+		// askAgain must not repeat a question that has been answered: left counts each partition once.
 		w.asked[q] = nil
 		masters := a.Masters
 		for i := range w.t.Accesses {
 			k := w.t.Accesses[i].Key
+			// A corrupt answer may contain too few masters.
 			if n.Placement.Partition(k) != q || len(masters) == 0 {
 				continue
 			}

@@ -74,6 +74,7 @@ func (p *Placing) size() int {
 }
 
 func (p *Placing) appendTo(b []byte) []byte {
+	// A bit in front of the entry tells the reader that no placing follows.
 	if p.still() {
 		return b
 	}
@@ -90,14 +91,18 @@ func (p *Placing) appendTo(b []byte) []byte {
 
 func readPlacing(r *codec.Reader) (p Placing) {
 	p.Attempt = r.UvarintMax(1<<32 - 1)
+	// One more than the largest region, because the encoding adds one.
 	if to := r.UvarintMax(1 << 16); to > 0 {
 		p.Remaster, p.To = true, geo.Region(to-1)
 	}
+	// Each of the homes consists of three numbers of at least one byte.
 	if n := r.Count(3); n > 0 {
 		p.Homes = make(deterministic.Homes, n)
 	}
 	for i := range p.Homes {
 		p.Homes[i] = deterministic.Moved{Access: uint32(r.UvarintMax(1<<32 - 1)), Home: geo.Region(r.UvarintMax(1<<16 - 1)), Count: r.Uvarint()}
+		// Only rows that have moved are listed, so that every placing has a single encoding. After an error, the reader
+		// returns zeros, which must not hide the error.
 		if r.Err() == nil && p.Homes[i].Count == 0 {
 			r.Fail(errors.New("a row that has moved 0 times"))
 		}
@@ -290,9 +295,11 @@ func (m *Copy) String() string { return fmt.Sprintf("of node %d: %v", m.Sequence
 func decodeCopy(body []byte, procs *txn.Registry) (*Copy, error) {
 	r := codec.NewReader(body)
 	sequencer := geo.NodeID(r.UvarintMax(1<<16 - 1))
+	// After an error, the start of the batch in the body is unknown.
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
+	// The reader accepts only the shortest encoding of a number, so its size is known.
 	m, err := decodeBatch(body[codec.SizeUvarint(uint64(sequencer)):], procs)
 	if err != nil {
 		return nil, err
@@ -382,6 +389,7 @@ type Forward struct{ Txns []Forwarded }
 func (m *Forward) Kind() uint8 { return KindForward }
 
 func (f *Forwarded) head() uint64 {
+	// The flags are in the two lowest bits, so the head of a transaction without a time takes one byte.
 	h := uint64(f.NotBefore) << 2
 	if f.Part {
 		h |= 1
@@ -398,6 +406,7 @@ func (m *Forward) Size() int {
 	for i := range m.Txns {
 		f := &m.Txns[i]
 		n += codec.SizeUvarint(f.head()) + f.Placing.size()
+		// A move only needs the row, not the transaction that caused it.
 		if f.Remaster {
 			n += sizeLocks(f.Txn)
 		} else {
@@ -486,6 +495,7 @@ func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, k
 	case KindTold:
 		m, err = decodeTold(body)
 	default:
+		// The packages use disjoint kinds, so the order of the attempts does not matter.
 		if m, known, err = batchlog.Decode(kind, body); known {
 			return m, known, err
 		}

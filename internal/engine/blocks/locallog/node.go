@@ -167,6 +167,7 @@ func New(c Config) *Node {
 				lc.Audience = append(lc.Audience, lc.Readers[q]...)
 			}
 		}
+		// With HomeOnly, a region stores only the rows with that home, so it reads only its own log.
 		if !c.HomeOnly || home == n.Region {
 			lc.Read = func(e *Entry) { n.read(home, e) }
 		}
@@ -187,6 +188,7 @@ func New(c Config) *Node {
 		n.Logs = append(n.Logs, NewLog(c.Config, lc))
 	}
 	if n.replicated {
+		// The orders follow the home logs in n.Logs, because the number of a log is its index there.
 		n.addOrders(holders)
 	}
 	if c.Rejoins {
@@ -332,6 +334,7 @@ func (n *Node) Forward(to geo.NodeID, f Forwarded) {
 	n.outbox[to] = append(n.outbox[to], f)
 	if n.c.Forward == 0 {
 		n.sendForward(to)
+		// The first transaction starts the timer; later ones are sent with it.
 	} else if len(n.outbox[to]) == 1 {
 		n.Env.After(n.c.Forward, protocol.Timer{Kind: forwardTimer, Arg: uint64(to)})
 	}
@@ -455,6 +458,7 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 	case *Copy:
 		if l := n.readLog(m.Log); l != nil {
 			l.reader.Fetched(m.Sequencer, m.Batch)
+			// As in Log.Receive: the copy may have let the reader advance.
 			l.hasRead()
 		}
 	case *OfLog:
@@ -530,6 +534,7 @@ func (n *Node) Fire(t protocol.Timer) {
 	case pieceTimer, againTimer:
 		n.rejoin.resets.Fire(t)
 	default:
+		// Without replication, only the log of the node's own region sets timers, and their Arg contains no log number.
 		if t.Kind < replicatedTimers {
 			n.Own().Fire(t)
 			return
@@ -550,6 +555,7 @@ func (n *Node) answer(o txn.Outcome) {
 	if !n.recon.Outcome(&o) {
 		return
 	}
+	// The client must not see this outcome: the transaction runs again with the new homes.
 	if o.Cause == txn.CauseMoved {
 		n.remasterer.restart(n.attempts[o.ID].t)
 		return

@@ -80,8 +80,10 @@ func Members(t *geo.Topology, p protocol.Params, home geo.Region) []geo.NodeID {
 				others = append(others, r)
 			}
 		}
+		// Stable, so that all nodes choose the same members among regions at equal distance.
 		slices.SortStableFunc(others, func(a, b geo.Region) int { return int(t.RTT(home, a) - t.RTT(home, b)) })
 		members := []geo.NodeID{first}
+		// One member is in the home region.
 		for _, r := range others[:logMembers(t)-1] {
 			members = append(members, First(t, r))
 		}
@@ -94,6 +96,7 @@ func Members(t *geo.Topology, p protocol.Params, home geo.Region) []geo.NodeID {
 
 // logMembers returns the number of members of a log that spans several regions.
 func logMembers(t *geo.Topology) int {
+	// Three members survive the loss of one region, five the loss of two.
 	if len(t.Regions) < 5 {
 		return 3
 	}
@@ -155,6 +158,7 @@ const logShift = 52
 
 // Send implements protocol.Env.
 func (e sharedEnv) Send(to geo.NodeID, m protocol.Message) {
+	// Only the messages of a consensus group do not name their log.
 	if g, ok := m.(*consensus.Message); ok {
 		m = &OfLog{e.log, g}
 	}
@@ -266,6 +270,7 @@ func (n *Node) AddToOrder(x int, e Entry) {
 // placed stores an entry of an order until all home logs have taken it.
 func (n *Node) placed(o *order, e *Entry) {
 	o.entries = append(o.entries, placedEntry{o.log.Order.Position(), *e})
+	// Transactions of this node's clients are already counted as unanswered.
 	if e.Coordinator != n.Self {
 		o.foreign++
 	}
@@ -351,6 +356,7 @@ func (n *Node) forget(o *order) {
 			o.foreign--
 		}
 	}
+	// The array remains referenced, so its transactions would otherwise stay in memory.
 	clear(o.entries[:k])
 	o.entries = o.entries[k:]
 	o.first += k

@@ -72,6 +72,7 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 		if r.Err() != nil {
 			return nil, true, r.Err()
 		}
+		// The consensus message takes the rest of the body, and its decoder rejects trailing bytes.
 		inner, err := consensus.Decode(body[len(body)-r.Len():])
 		if err != nil {
 			return nil, true, err
@@ -162,6 +163,7 @@ type Found []txn.Row
 func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Found {
 	s.Warm(n, func(i int) txn.Key { return of(i).From })
 	rows, found := s.At(at), make([]Found, n)
+	// One allocation is enough for all single rows, since each range contributes at most one.
 	room := make(Found, 0, n)
 	for i := range found {
 		r := of(i)
@@ -227,6 +229,7 @@ func ReadFound(r *codec.Reader) []Found {
 	}
 	found := make([]Found, n)
 	for i := range found {
+		// Each row takes at least two bytes: the lengths of its key and value.
 		rows := r.Count(2)
 		if rows == 0 {
 			continue
@@ -235,6 +238,7 @@ func ReadFound(r *codec.Reader) []Found {
 		for j := range found[i] {
 			w := &found[i][j]
 			w.Key, w.Value = txn.Key(r.String()), r.Bytes()
+			// An empty key is the key of the request: see Find.
 			if r.Err() == nil && w.Key != "" && !w.Key.Valid() {
 				r.Fail(fmt.Errorf("a row under %v", w.Key))
 			}

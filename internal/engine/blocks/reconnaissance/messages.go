@@ -122,6 +122,7 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 	switch kind {
 	case KindLook:
 		l := &Look{}
+		// Each element takes at least four bytes. Count rejects a corrupt number before anything is allocated for it.
 		if n := r.Count(4); n > 0 {
 			l.For = make([]LookFor, n)
 		}
@@ -145,6 +146,7 @@ func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 			s.For[i] = f
 		}
 		m = s
+	// The caller tries the decoders of other packages for an unknown kind.
 	default:
 		return nil, false, nil
 	}

@@ -17,43 +17,44 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// MaxLinks is the number of different links that can leave a region: the kernel's prio qdisc has 16 bands, of which
-// Chaos Mesh needs 3 for everything else.
+// MaxLinks is the maximum number of different links that leave a region. The kernel's prio qdisc has 16 bands, and
+// Chaos Mesh uses 3 of them for all other packets.
 const MaxLinks = 13
 
-// LabelSource is the label, on a NetworkChaos, of the region that sends.
+// LabelSource is the label of a NetworkChaos with the region that sends, or "cut" for a Cut.
 const LabelSource = "geobench.dev/source-region"
 
-// Patience is the timeout for an object's deletion before it is forced, and then again before its finalizers are
+// Patience is how long a deletion may take before it is forced, and how long it may then take before the finalizers are
 // removed.
 const Patience = 30 * time.Second
 
 // Backend emulates a network with one NetworkChaos per region and distinct link that leaves it.
 type Backend struct {
 	Cluster emulation.Cluster
-	// Labels are put on every object, and find them again.
+	// Labels are put on every object and select the network's objects.
 	Labels map[string]string
-	// PodLabels and RegionLabel find the pods of the network.
+	// PodLabels select the pods of the network; RegionLabel is the label with a pod's region.
 	PodLabels   map[string]string
 	RegionLabel string
-	// Ceiling is the ceiling of every object: see Meta.
+	// Ceiling is Meta.Ceiling of every object.
 	Ceiling time.Duration
 	Now     func() time.Time
 }
 
-// Name is ChaosMesh.
+// Name returns EmulationChaosMesh.
 func (b *Backend) Name() v1alpha1.Emulation { return v1alpha1.EmulationChaosMesh }
 
-// group is the regions that the same link leads to.
+// group is a set of destination regions with equal links from a region.
 type group struct {
 	link emulation.Link
 	to   []string
 }
 
-// groups merges the links that leave a region.
+// groups groups the destinations of a region by equal links.
 func groups(n *emulation.Network, from int) []group {
 	var out []group
 	for to, l := range n.Links[from] {
+		// A region with fewer than two pods has no packets between its pods.
 		if l.Plain() || to == from && len(n.PodsIn(n.Regions[to])) < 2 {
 			continue
 		}
@@ -67,7 +68,7 @@ func groups(n *emulation.Network, from int) []group {
 	return out
 }
 
-// Check refuses a region with more different links than Chaos Mesh can distinguish.
+// Check returns an error if more different links leave a region than Chaos Mesh supports.
 func (b *Backend) Check(n *emulation.Network) error {
 	for from, region := range n.Regions {
 		different := map[emulation.Link]bool{}
@@ -84,11 +85,11 @@ func (b *Backend) Check(n *emulation.Network) error {
 	return nil
 }
 
-// Prepare changes nothing: Chaos Mesh finds pods by their labels.
+// Prepare does nothing: Chaos Mesh selects pods by their labels.
 func (b *Backend) Prepare(*emulation.Network, string, *corev1.PodSpec) {}
 
-// Objects are what should be there. Their names stand for all that they say and for the pods that they hit: Chaos Mesh
-// chooses pods once, when an object is made, so that other pods are another object.
+// Objects returns the desired objects. The name of an object encodes its content and the UIDs of its pods: Chaos Mesh
+// selects pods only once, when an object is created, so other pods require another object.
 func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	pods := func(regions ...string) Pods {
@@ -104,9 +105,12 @@ func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 			}
 			m := Meta{
 				Namespace: n.Namespace,
-				Name:      ObjectName(n.UID, region, strings.Join(g.to, ","), fmt.Sprintf("%+v", g.link), strings.Join(hit, ",")),
-				Labels:    b.labels(region), Ceiling: b.Ceiling,
+				// The pods' UIDs are part of the name: a replaced pod has none of the rules, so its objects must be created
+				// again.
+				Name:   ObjectName(n.UID, region, strings.Join(g.to, ","), fmt.Sprintf("%+v", g.link), strings.Join(hit, ",")),
+				Labels: b.labels(region), Ceiling: b.Ceiling,
 			}
+			// A link with only a rate needs no netem, which some kernels lack.
 			if g.link == (emulation.Link{Link: geo.Link{BandwidthMbps: g.link.BandwidthMbps}}) {
 				out = append(out, Bandwidth(m, pods(region), pods(g.to...), g.link.BandwidthMbps))
 				continue
@@ -115,12 +119,13 @@ func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 		}
 	}
 	for i, c := range n.Cuts {
-		// One object for both directions takes Chaos Mesh half the time. The cuts of two faults start and stop independently:
-		// replacing one object by another would leave a gap.
+		// Use one object for both directions of a fault, which takes Chaos Mesh half the time. Never merge the cuts of two
+		// faults: they start and stop independently, and replacing one object by another would leave a gap.
 		from, to := sorted(c.From), sorted(c.To)
 		back := slices.IndexFunc(n.Cuts, func(o emulation.Cut) bool {
 			return o.By != "" && o.By == c.By && slices.Equal(sorted(o.From), to) && slices.Equal(sorted(o.To), from)
 		})
+		// The object of the earlier cut covers this direction too.
 		if back >= 0 && back < i {
 			continue
 		}
@@ -147,20 +152,20 @@ func (b *Backend) labels(source string) map[string]string {
 	return l
 }
 
-// set is all objects of this network.
+// set returns the Set of all objects of this network.
 func (b *Backend) set() *Set {
 	return &Set{Cluster: b.Cluster, Kinds: []string{NetworkChaos}, Labels: b.Labels, Now: b.Now}
 }
 
 func source(o *unstructured.Unstructured) string { return o.GetLabels()[LabelSource] }
 
-// Ensure deletes unwanted objects, waits until they are gone, and creates the missing ones. It creates nothing before
-// all pods run, because Chaos Mesh never repeats a selection that was empty.
+// Ensure deletes unwanted objects, waits until they are gone, and creates missing objects. It creates nothing until all
+// pods run, because Chaos Mesh never repeats a selection that was empty.
 func (b *Backend) Ensure(ctx context.Context, n *emulation.Network) error {
 	hold := slices.ContainsFunc(n.Pods, func(p emulation.Pod) bool { return !p.Running })
 	err := b.set().Ensure(ctx, n.Namespace, b.Objects(n), source, hold)
 	if errors.Is(err, ErrNotInstalled) {
-		return nil // Observe says so
+		return nil // Observe reports it
 	}
 	return err
 }
@@ -178,6 +183,7 @@ func (b *Backend) Observe(ctx context.Context, n *emulation.Network) (emulation.
 	state := emulation.State{Injected: true, Reason: string(v1alpha1.EmulationChaosMesh), Missing: map[string]bool{},
 		Message: fmt.Sprintf("%d NetworkChaos objects are injected into all of their pods", len(objects))}
 	for _, f := range flaws {
+		// The first flaw determines the message; all flaws count for Missing.
 		if state.Injected {
 			state.Injected, state.Reason = false, "ChaosNotInjected"
 			state.Message = fmt.Sprintf("NetworkChaos %s, for what region %s sends: %s", f.Object.GetName(), source(f.Object), f.Problem)
@@ -189,7 +195,7 @@ func (b *Backend) Observe(ctx context.Context, n *emulation.Network) (emulation.
 	return state, nil
 }
 
-// Release deletes every object of the network, and forces the deletion of objects that remain.
+// Release deletes all objects of the network, and forces the deletion of objects that remain.
 func (b *Backend) Release(ctx context.Context, n *emulation.Network) (bool, error) {
 	return b.set().Release(ctx, n.Namespace)
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// fakeCluster keeps NetworkChaos objects. Deleted objects remain until released, as if they had finalizers.
+// fakeCluster stores NetworkChaos objects. Deleted objects remain until chaosMesh releases them, as if they had
+// finalizers.
 type fakeCluster struct {
 	objects map[string]*unstructured.Unstructured
 	now     time.Time
@@ -133,10 +134,10 @@ func TestLifeOfANetwork(t *testing.T) {
 
 	n.Pods[2].Running = false
 	ensure()
-	logged() // nothing before all pods run
+	logged() // nothing is created before all pods run
 	n.Pods[2].Running = true
 	ensure()
-	logged("create a", "create b", "create b", "create c", "create c") // a's links are the same: one object
+	logged("create a", "create b", "create b", "create c", "create c") // a's links are equal, so they share an object
 	if s := observe(); s.Injected || s.Reason != "ChaosNotInjected" || len(s.Missing) != 3 {
 		t.Errorf("state %+v", s)
 	}
@@ -147,8 +148,7 @@ func TestLifeOfANetwork(t *testing.T) {
 	ensure()
 	logged()
 
-	// A pod is replaced: all objects that selected the old pod are created again, and none before the old objects are
-	// gone.
+	// A pod is replaced. All objects that selected the old pod are created again, but only once the old objects are gone.
 	n.Pods[0].UID = "u-a2"
 	ensure()
 	logged("delete a", "delete b", "delete c")
@@ -165,7 +165,7 @@ func TestLifeOfANetwork(t *testing.T) {
 		t.Errorf("state %+v", s)
 	}
 
-	// A fault on a pair is merged into the pair's object.
+	// A fault on a pair of regions is merged into the pair's object.
 	n.Links[0][1].LossPPM = 20_000
 	ensure()
 	f.chaosMesh(t)
@@ -179,7 +179,7 @@ func TestLifeOfANetwork(t *testing.T) {
 		}
 	}
 
-	// Nothing goes away by itself: force, then take the finalizers.
+	// No object disappears by itself: Release first forces the deletion, then removes the finalizers.
 	for i, want := range [][]string{{"delete a", "delete a", "delete b", "delete b", "delete c", "delete c"}, {"force", "force", "force", "force", "force", "force"}, {"take finalizers", "take finalizers", "take finalizers", "take finalizers", "take finalizers", "take finalizers"}} {
 		done, err := b.Release(t.Context(), n)
 		if done || err != nil {
@@ -205,7 +205,7 @@ func TestAtMostThirteenLinks(t *testing.T) {
 	for i := range MaxLinks {
 		n.Links[0][i+1].Delay = time.Duration(i+1) * time.Millisecond
 	}
-	n.Links[0][MaxLinks+1].Delay = time.Millisecond // the same as another
+	n.Links[0][MaxLinks+1].Delay = time.Millisecond // equal to another link
 	if err := b.Check(n); err != nil {
 		t.Errorf("%d different links: %v", MaxLinks, err)
 	}
@@ -215,7 +215,7 @@ func TestAtMostThirteenLinks(t *testing.T) {
 	}
 }
 
-// A fault that cuts both directions needs one object. Two faults that cut one direction each need two.
+// A fault that cuts both directions needs one object. Two faults that each cut one direction need two.
 func TestCuts(t *testing.T) {
 	b := &Backend{}
 	cut := func(by, from, to string) emulation.Cut {

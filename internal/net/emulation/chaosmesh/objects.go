@@ -1,16 +1,17 @@
 // Package chaosmesh emulates networks and injects faults with Chaos Mesh (chaos-mesh.org, v1alpha1).
 //
-// The objects are built here as unstructured objects: the module with their types has no versions and many
-// dependencies. A contract test in hack/chaosmesh checks their form against the CRDs and the webhooks of that module.
+// The package builds unstructured objects, because the Go module with their types is unversioned and has many
+// dependencies. A contract test in hack/chaosmesh checks the objects against the CRDs and the webhooks of that module.
 // The builders avoid these traps:
 //
-//   - At most 13 delayed destinations per pod: Chaos Mesh makes a prio qdisc with 3 bands and one more per rule, and the
-//     kernel knows 16. So destinations with the same link share an object.
-//   - Overlapping rules do not add up; a random rule wins. So a pair of regions is in a single object. A fault on a
-//     pair is merged into the pair's link (delay) or is a rule of another kind (partition).
-//   - Names become ipset names, cut to 27 characters without the namespace. So they are short and made from a UID.
-//   - Durations of fractions ("0.5ms") are dropped silently. So they are whole microseconds.
-//   - A spec never changes. So a change is deletion, waiting, and creation.
+//   - At most 13 different delays per pod: Chaos Mesh creates a prio qdisc with 3 bands and another band per rule, and
+//     the kernel supports 16. Destinations with equal links therefore share an object.
+//   - Overlapping rules do not add up; an arbitrary rule wins. Each pair of regions is therefore in a single object. A
+//     fault on a pair is merged into the pair's link (delay) or is a rule of another kind (partition).
+//   - Names become ipset names, which are cut to 27 characters and lack the namespace. Names are therefore short and
+//     derived from a UID.
+//   - Fractional durations ("0.5ms") are dropped silently. Durations are therefore whole microseconds.
+//   - Specs are immutable. A change therefore requires deletion, waiting, and creation.
 package chaosmesh
 
 import (
@@ -28,7 +29,7 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// GroupVersion of all objects.
+// GroupVersion is the API group and version of all objects.
 var GroupVersion = schema.GroupVersion{Group: "chaos-mesh.org", Version: "v1alpha1"}
 
 // The kinds of objects.
@@ -40,14 +41,14 @@ const (
 	TimeChaos    = "TimeChaos"
 )
 
-// Meta is what every object has.
+// Meta holds the fields that all objects have.
 type Meta struct {
 	Namespace string
 	// Name must be unique in the whole cluster and at most 27 characters long: see ObjectName.
 	Name   string
 	Labels map[string]string
-	// Ceiling, when set, makes Chaos Mesh recover by itself so long after the object's creation, whatever happens to the
-	// operator. Faults end by deletion, before.
+	// Ceiling, if not 0, is the time after the object's creation at which Chaos Mesh recovers by itself, even if the
+	// operator is gone. Faults normally end earlier, when their object is deleted.
 	Ceiling time.Duration
 }
 
@@ -80,7 +81,7 @@ func (p Pods) selector() map[string]any {
 	return s
 }
 
-// ObjectName makes a name of at most 27 characters for something of the object with this UID.
+// ObjectName returns a name of at most 27 characters that is derived from the UID of the owning object and from parts.
 func ObjectName(uid string, parts ...string) string {
 	return "gb-" + emulation.Hash(append([]string{uid}, parts...)...)
 }
@@ -97,7 +98,7 @@ func object(m Meta, kind string, spec map[string]any) *unstructured.Unstructured
 	return u
 }
 
-// spec of an object that hits all of the pods.
+// specOn returns the spec of an object that affects all of the pods, or only the named containers of them.
 func specOn(pods Pods, containers []string) map[string]any {
 	s := map[string]any{"mode": "all", "selector": pods.selector()}
 	if len(containers) > 0 {
@@ -106,16 +107,17 @@ func specOn(pods Pods, containers []string) map[string]any {
 	return s
 }
 
-// Delay builds the netem rule for packets from the from pods to the to pods: delay, jitter, loss and rate of the link
-// in a single object. A link that is cut loses every packet.
+// Delay builds the netem rule for packets from the from pods to the to pods. A single object contains the delay,
+// jitter, loss and rate of the link. If the link is cut, it loses every packet.
 //
-// netem draws the delay uniformly from delay +- jitter, which has the standard deviation jitter / sqrt(3). Link.Jitter
-// is a standard deviation.
+// Link.Jitter is a standard deviation. netem draws the delay uniformly from delay ± jitter, which has the standard
+// deviation jitter / √3.
 func Delay(m Meta, from, to Pods, l emulation.Link) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "netem"
 	s["direction"] = "to"
 	s["target"] = specOn(to, nil)
+	// The range of delays must not extend below 0.
 	jitter := min(time.Duration(float64(l.Jitter)*math.Sqrt(3)), l.Delay)
 	if l.Delay > 0 {
 		s["delay"] = map[string]any{"latency": Duration(l.Delay), "jitter": Duration(jitter), "correlation": "0"}
@@ -133,7 +135,7 @@ func Delay(m Meta, from, to Pods, l emulation.Link) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// Partition builds the cut between two sets of pods, in the direction from from to to or in both directions. It uses
+// Partition builds the cut between two sets of pods, either only from from to to or in both directions. It uses
 // iptables rules, so it works on kernels without netem.
 func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 	s := specOn(from, nil)
@@ -146,10 +148,10 @@ func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// Bandwidth limits the rate at which each of the from pods sends to all of the to pods together, in 10^6 bits per
-// second. The limit is a token bucket below a prio qdisc, so kernels without prio do not support it. The zero Pods as
-// to stands for all destinations; then the qdisc tbf is enough. Do not combine Bandwidth with a Delay on the same pair:
-// there, set the rate in the link.
+// Bandwidth limits the total rate at which each of the from pods sends to the to pods, in 10^6 bits per second. The
+// limit is a token bucket below a prio qdisc, which the kernel must support. If to is the zero Pods, the limit applies
+// to all destinations, and the qdisc tbf suffices. Do not combine Bandwidth with Delay on the same pair; set the rate
+// of the link instead.
 func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "bandwidth"
@@ -157,8 +159,8 @@ func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	if to.Namespace != "" {
 		s["target"] = specOn(to, nil)
 	}
-	// The bucket holds 4 ms of the rate, the queue 50 ms. Each holds at least two whole packets of generic segmentation
-	// offload.
+	// The bucket holds 4 ms of traffic at the rate, the queue 50 ms. They hold at least two and four packets of 64 KiB,
+	// the maximum of generic segmentation offload.
 	const least = 2 * 65536
 	perMs := mbps * 1000 / 8
 	s["bandwidth"] = map[string]any{
@@ -167,15 +169,16 @@ func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// PodKill builds the deletion of pods without a grace period. Its object never says AllRecovered.
+// PodKill builds the deletion of pods without a grace period. Its object never has the condition AllRecovered.
 func PodKill(m Meta, pods Pods) *unstructured.Unstructured {
 	s := specOn(pods, nil)
 	s["action"], s["gracePeriod"] = "pod-kill", int64(0)
+	// A kill has no duration: Chaos Mesh has nothing to recover.
 	m.Ceiling = 0
 	return object(m, PodChaos, s)
 }
 
-// ContainerKill builds the end of containers, which kubelet starts again.
+// ContainerKill builds the kill of containers, which kubelet then restarts.
 func ContainerKill(m Meta, pods Pods, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["action"] = "container-kill"
@@ -183,33 +186,34 @@ func ContainerKill(m Meta, pods Pods, containers ...string) *unstructured.Unstru
 	return object(m, PodChaos, s)
 }
 
-// PodFailure builds a shutdown that lasts as long as the object exists: the images of the pods' containers are replaced
-// by an image that does nothing.
+// PodFailure builds an outage of pods that lasts as long as the object exists. Chaos Mesh replaces the images of their
+// containers by an image that does nothing.
 func PodFailure(m Meta, pods Pods) *unstructured.Unstructured {
 	s := specOn(pods, nil)
 	s["action"] = "pod-failure"
 	return object(m, PodChaos, s)
 }
 
-// StressCPU builds workers threads in the pods' containers, each of which takes loadPercent of a CPU.
+// StressCPU builds a CPU load: the given number of workers in the pods' containers, each of which uses loadPercent of a
+// CPU.
 func StressCPU(m Meta, pods Pods, workers, loadPercent int32, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["stressors"] = map[string]any{"cpu": map[string]any{"workers": int64(workers), "load": int64(loadPercent)}}
 	return object(m, StressChaos, s)
 }
 
-// StressMemory builds the holding of bytes of memory in the pods' containers.
+// StressMemory builds a memory load: a worker in each of the pods' containers that allocates the given number of bytes.
 func StressMemory(m Meta, pods Pods, bytes int64, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["stressors"] = map[string]any{"memory": map[string]any{"workers": int64(1), "size": fmt.Sprintf("%dKB", (bytes+999)/1000)}}
 	return object(m, StressChaos, s)
 }
 
-// StressDisk builds reads or writes by stress-ng, at full speed, in the pods' control groups and on the disk that holds
-// the daemon's temporary files.
+// StressDisk builds a disk load: stress-ng writes, or reads, at full speed in the pods' control groups, on the disk
+// with the daemon's temporary files.
 //
-// They are options of a CPU stressor without a load: with nothing but stressngStressors Chaos Mesh's controller panics,
-// and with both it forgets them.
+// The options are those of a CPU stressor without load. With only stressngStressors, Chaos Mesh's controller panics;
+// with both, it ignores stressngStressors.
 func StressDisk(m Meta, pods Pods, write bool, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	how := "wr-seq,fsync"
@@ -222,7 +226,7 @@ func StressDisk(m Meta, pods Pods, write bool, containers ...string) *unstructur
 	return object(m, StressChaos, s)
 }
 
-// IODelay builds the delay of percent of the file operations below volumePath, which must be a volume's mount point.
+// IODelay delays percent of the file operations below volumePath, which must be the mount point of a volume.
 func IODelay(m Meta, pods Pods, volumePath string, delay time.Duration, percent int32, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["action"], s["volumePath"], s["path"] = "latency", volumePath, volumePath+"/**/*"
@@ -230,8 +234,8 @@ func IODelay(m Meta, pods Pods, volumePath string, delay time.Duration, percent 
 	return object(m, IOChaos, s)
 }
 
-// IOError builds the failure, with errno, of percent of the file operations below volumePath, which must be a volume's
-// mount point.
+// IOError makes percent of the file operations below volumePath fail with errno. volumePath must be the mount point of
+// a volume.
 func IOError(m Meta, pods Pods, volumePath string, errno, percent int32, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["action"], s["volumePath"], s["path"] = "fault", volumePath, volumePath+"/**/*"
@@ -239,7 +243,7 @@ func IOError(m Meta, pods Pods, volumePath string, errno, percent int32, contain
 	return object(m, IOChaos, s)
 }
 
-// ClockSkew builds the shift of CLOCK_REALTIME by offset. Only programs that read the clock through the vDSO see it: Go
+// ClockSkew shifts CLOCK_REALTIME by offset. It affects only programs that read the clock through the vDSO, as Go
 // programs do.
 func ClockSkew(m Meta, pods Pods, offset time.Duration, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
@@ -247,10 +251,10 @@ func ClockSkew(m Meta, pods Pods, offset time.Duration, containers ...string) *u
 	return object(m, TimeChaos, s)
 }
 
-// Duration writes whole microseconds.
+// Duration formats d in whole microseconds.
 func Duration(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) + "us" }
 
-// percentOf writes parts per million as percent.
+// percentOf formats parts per million as percent.
 func percentOf(ppm int64) string {
 	s := strings.TrimRight(strconv.FormatFloat(float64(ppm)/10_000, 'f', 4, 64), "0")
 	return strings.TrimSuffix(s, ".")

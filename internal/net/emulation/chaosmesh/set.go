@@ -16,19 +16,19 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// ErrNotInstalled says that the API server knows none of a Set's kinds.
+// ErrNotInstalled is returned if the API server does not know some of a Set's kinds.
 var ErrNotInstalled = errors.New("no Chaos Mesh is installed")
 
-// Set is all objects of some kinds with the same labels.
+// Set is the set of all objects of certain kinds with certain labels.
 type Set struct {
 	Cluster emulation.Cluster
 	Kinds   []string
-	// Labels are put on every object, and find them again.
+	// Labels are put on every object and select the objects of the set.
 	Labels map[string]string
 	Now    func() time.Time
-	// Abandon, if set, is called before an object is forced away, with the pods that the object may still affect. Nothing
-	// else removes its rules, processes and clocks from these pods, so they should be replaced unless they started after
-	// before.
+	// Abandon, if not nil, is called before the deletion of an object is forced, with the pods that the object may still
+	// affect. Nothing else removes its rules, processes and clock offsets from these pods. Abandon should therefore
+	// replace the pods that started before the given time.
 	Abandon func(ctx context.Context, namespace string, pods []string, before time.Time) error
 }
 
@@ -41,6 +41,7 @@ func (s *Set) List(ctx context.Context, namespace string) ([]unstructured.Unstru
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(GroupVersion.WithKind(kind + "List"))
 		err := s.Cluster.List(ctx, namespace, s.Labels, list)
+		// The API server of a cluster without the CRD has no such resource; that is not a failure of the request.
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			missing = fmt.Errorf("%w: the API server knows no %s", ErrNotInstalled, kind)
 			continue
@@ -55,9 +56,9 @@ func (s *Set) List(ctx context.Context, namespace string) ([]unstructured.Unstru
 
 func key(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }
 
-// Ensure deletes unwanted objects, waits until they are gone, since overlapping rules do not add up, and creates the
-// missing objects. An object waits while its group has objects that are being deleted. With hold, Ensure creates
-// nothing.
+// Ensure deletes unwanted objects, waits until they are gone, and creates missing objects. It waits because overlapping
+// rules do not add up: a missing object is not created while another object of its group is being deleted. If hold is
+// set, Ensure creates nothing.
 func (s *Set) Ensure(ctx context.Context, namespace string, desired []*unstructured.Unstructured, group func(*unstructured.Unstructured) string, hold bool) error {
 	existing, err := s.List(ctx, namespace)
 	if err != nil {
@@ -70,6 +71,7 @@ func (s *Set) Ensure(ctx context.Context, namespace string, desired []*unstructu
 	leaving := map[string]bool{}
 	for i := range existing {
 		o := &existing[i]
+		// A wanted object that is being deleted cannot be kept; it is created again once it is gone.
 		if missing[key(o)] != nil && o.GetDeletionTimestamp() == nil {
 			delete(missing, key(o))
 			continue
@@ -82,6 +84,7 @@ func (s *Set) Ensure(ctx context.Context, namespace string, desired []*unstructu
 	if hold {
 		return nil
 	}
+	// Sort, so that the order of requests is deterministic.
 	for _, k := range slices.Sorted(maps.Keys(missing)) {
 		o := missing[k]
 		if leaving[group(o)] {
@@ -98,12 +101,12 @@ func (s *Set) Ensure(ctx context.Context, namespace string, desired []*unstructu
 type Flaw struct {
 	Object  *unstructured.Unstructured
 	Problem string
-	// Leaving objects should not be there any more.
+	// Leaving is set if the object should not exist any more.
 	Leaving bool
 }
 
-// Flaws returns the reason for each desired object that is not injected into every pod that it selected. It also names
-// the objects that should not exist.
+// Flaws returns a Flaw for each desired object that is not injected into every pod that it selected, and for each
+// existing object that is not desired.
 func (s *Set) Flaws(ctx context.Context, namespace string, desired []*unstructured.Unstructured) ([]Flaw, error) {
 	existing, err := s.List(ctx, namespace)
 	if err != nil {
@@ -134,8 +137,9 @@ func (s *Set) Flaws(ctx context.Context, namespace string, desired []*unstructur
 	return out, nil
 }
 
-// remove deletes an object, and forces the deletion when it takes too long. It first sets Chaos Mesh's own annotation,
-// then removes the finalizers: nothing else helps where the kernel cannot undo a change that it never made.
+// remove deletes an object, and forces the deletion if it takes too long. It first sets Chaos Mesh's annotation
+// ForceFinalizer and later removes the finalizers. Nothing else helps if the kernel cannot undo a change because the
+// change was never made.
 func (s *Set) remove(ctx context.Context, o *unstructured.Unstructured) error {
 	since := o.GetDeletionTimestamp()
 	if since == nil {
@@ -145,9 +149,11 @@ func (s *Set) remove(ctx context.Context, o *unstructured.Unstructured) error {
 		}
 		return err
 	}
+	// Without finalizers, the API server deletes the object by itself.
 	if s.Now().Sub(since.Time) <= Patience || len(o.GetFinalizers()) == 0 {
 		return nil
 	}
+	// Abandon the pods before the object is gone: its status is the only list of the pods.
 	if held := held(o); s.Abandon != nil && len(held) > 0 {
 		if err := s.Abandon(ctx, o.GetNamespace(), held, since.Time); err != nil {
 			return err
@@ -160,14 +166,16 @@ func (s *Set) remove(ctx context.Context, o *unstructured.Unstructured) error {
 	case o.GetAnnotations()[ForceFinalizer] != Forced:
 		err = s.Cluster.Patch(ctx, o, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, ForceFinalizer, Forced))
 	}
+	// The object may have been deleted since it was listed.
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// held names the pods that an object may still do something to: all that it chose and has not let go.
+// held returns the names of the pods that an object may still affect: the selected pods that it has not released.
 func held(o *unstructured.Unstructured) []string {
+	// A kill leaves nothing behind in a pod.
 	if action, _, _ := unstructured.NestedString(o.Object, "spec", "action"); action == "pod-kill" || action == "container-kill" {
 		return nil
 	}
@@ -176,6 +184,7 @@ func held(o *unstructured.Unstructured) []string {
 		if r.Released {
 			continue
 		}
+		// Containers of the same pod have separate records.
 		if id := strings.Split(r.ID, "/"); len(id) > 1 && !slices.Contains(pods, id[1]) {
 			pods = append(pods, id[1])
 		}
@@ -183,8 +192,8 @@ func held(o *unstructured.Unstructured) []string {
 	return pods
 }
 
-// Release deletes every object, and forces the deletion of objects that remain. It reports done once no object is left,
-// as when Chaos Mesh is not installed. An *emulation.StuckError names an object that cannot be deleted.
+// Release deletes all objects, and forces the deletion of objects that remain. It reports done once no object is left,
+// also if Chaos Mesh is not installed. An *emulation.StuckError names the objects that cannot be deleted.
 func (s *Set) Release(ctx context.Context, namespace string) (done bool, err error) {
 	existing, err := s.List(ctx, namespace)
 	if err != nil && !errors.Is(err, ErrNotInstalled) {
@@ -196,6 +205,7 @@ func (s *Set) Release(ctx context.Context, namespace string) (done bool, err err
 		if err := s.remove(ctx, o); err != nil {
 			return false, err
 		}
+		// The annotation had one Patience to take effect, and so had the removal of the finalizers.
 		if since := o.GetDeletionTimestamp(); since != nil && s.Now().Sub(since.Time) > 3*Patience {
 			stuck = append(stuck, key(o))
 		}

@@ -7,34 +7,35 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ForceFinalizer is the annotation, with the value Forced, that makes Chaos Mesh give an object up that it cannot
+// ForceFinalizer is the annotation that, with the value Forced, makes Chaos Mesh delete an object that it cannot
 // recover.
 const (
 	ForceFinalizer = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 	Forced         = "forced"
 )
 
-// Status is what an object says of itself. AllInjected does not prove an effect: measure it.
+// Status is the status of an object as reported by Chaos Mesh. AllInjected does not prove an effect; only measurements
+// do.
 type Status struct {
 	Selected, AllInjected, AllRecovered, Paused bool
-	// Records are the pods or containers that were chosen.
+	// Records has one entry per selected pod or container.
 	Records []Record
 }
 
-// Record is the status of one pod or container: namespace/pod or namespace/pod/container.
+// Record is the status of an object in one pod or container. ID is namespace/pod or namespace/pod/container.
 type Record struct {
 	ID string
-	// Injected reports whether the object is injected there now.
+	// Injected reports whether the object is currently injected into the pod.
 	Injected bool
-	// Released says that nothing is left in it, or nothing was ever tried.
+	// Released reports whether the object has no effect on the pod, because it was recovered or never injected.
 	Released bool
 	// InjectedAt and RecoveredAt are the times of the last successful injection and recovery; zero if there was none.
 	InjectedAt, RecoveredAt time.Time
-	// Failure is the last message about a failure, empty when the last attempt succeeded.
+	// Failure is the message of the last attempt if it failed, or empty if it succeeded.
 	Failure string
 }
 
-// ReadStatus reads an object's status. Missing fields are false.
+// ReadStatus returns the status of an object. Missing fields have their zero values.
 func ReadStatus(u *unstructured.Unstructured) Status {
 	var s Status
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
@@ -55,6 +56,7 @@ func ReadStatus(u *unstructured.Unstructured) Status {
 	records, _, _ := unstructured.NestedSlice(u.Object, "status", "experiment", "containerRecords")
 	for _, r := range records {
 		m, _ := r.(map[string]any)
+		// A pod is in neither phase while Chaos Mesh is working on it.
 		record := Record{Injected: m["phase"] == "Injected", Released: m["phase"] == "Not Injected"}
 		record.ID, _ = m["id"].(string)
 		events, _ := m["events"].([]any)
@@ -63,6 +65,7 @@ func ReadStatus(u *unstructured.Unstructured) Status {
 			text, _ := ev["timestamp"].(string)
 			at, _ := time.Parse(time.RFC3339, text)
 			switch {
+			// Events are in the order of time. A success clears the failure of an earlier attempt.
 			case ev["type"] == "Failed":
 				record.Failure, _ = ev["message"].(string)
 			case ev["operation"] == "Apply":
@@ -76,8 +79,9 @@ func ReadStatus(u *unstructured.Unstructured) Status {
 	return s
 }
 
-// Problem returns the reason why an object is not injected everywhere, or an empty string if it is.
+// Problem returns the reason why the object is not injected into every selected pod, or an empty string if it is.
 func (s Status) Problem() string {
+	// A failure explains more than the conditions do, so report it first.
 	for _, r := range s.Records {
 		if r.Failure != "" {
 			return fmt.Sprintf("%s: %s", r.ID, r.Failure)

@@ -1,5 +1,5 @@
-// Package kernel tests which packet operations a Linux kernel supports, by trying them in the network namespace of the
-// calling process. It needs CAP_NET_ADMIN there.
+// Package kernel tests which queueing disciplines a Linux kernel supports, by trying them in the network namespace of
+// the calling process. This requires CAP_NET_ADMIN in that namespace.
 package kernel
 
 import (
@@ -11,27 +11,29 @@ import (
 
 // Answer is the result of a probe.
 type Answer struct {
-	// Missing names each queueing discipline that the kernel has not, with the kernel's words.
+	// Missing maps each queueing discipline that the kernel does not support to the kernel's error.
 	Missing map[string]string `json:"missing,omitempty"`
 	// Error is the reason why the probe failed, or empty if it succeeded.
 	Error string `json:"error,omitempty"`
 }
 
-// These are the queueing disciplines that Chaos Mesh uses: a prio selects the packets to some addresses, and a
-// discipline below it treats them.
+// Chaos Mesh uses these queueing disciplines: a prio selects the packets to certain addresses, and a discipline below
+// it delays, drops or shapes them.
 var (
-	// Delay is what delays, losses and rates of links take.
+	// Delay lists the disciplines that links with a delay or a loss need.
 	Delay = []string{"netem", "prio"}
-	// Bandwidth lists the disciplines that a rate alone needs.
+	// Bandwidth lists the disciplines that links with only a rate need.
 	Bandwidth = []string{"prio", "tbf"}
 )
 
-// Lacks says which of some queueing disciplines are missing, in the kernel's words; empty when none is.
+// Lacks describes which of the given queueing disciplines are missing, with the kernel's errors. It returns an empty
+// string if none is, and Error if the probe failed.
 func (a *Answer) Lacks(kinds []string) string {
 	if a.Error != "" {
 		return a.Error
 	}
 	var parts []string
+	// Iterate over qdiscs rather than Missing for a deterministic order.
 	for _, q := range qdiscs {
 		if why, ok := a.Missing[q.kind]; ok && slices.Contains(kinds, q.kind) {
 			parts = append(parts, fmt.Sprintf("no queueing discipline %s: %s", q.kind, why))
@@ -40,7 +42,7 @@ func (a *Answer) Lacks(kinds []string) string {
 	return strings.Join(parts, "; ")
 }
 
-// qdiscs are what Chaos Mesh puts on an interface, with options that the kernel accepts.
+// qdiscs lists the queueing disciplines that Chaos Mesh uses, each with options that the kernel accepts.
 var qdiscs = []struct {
 	kind    string
 	options []byte
@@ -50,7 +52,7 @@ var qdiscs = []struct {
 	{"tbf", tbfOptions()},
 }
 
-// netemOptions is a struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter.
+// netemOptions returns a struct tc_netem_qopt: latency, limit, loss, gap, duplicate, jitter.
 func netemOptions() []byte {
 	var b []byte
 	for _, v := range []uint32{0, 1000, 0, 0, 0, 0} {
@@ -59,13 +61,13 @@ func netemOptions() []byte {
 	return b
 }
 
-// prioOptions is a struct tc_prio_qopt: bands and a map of 16 priorities.
+// prioOptions returns a struct tc_prio_qopt: the number of bands and a map of 16 priorities.
 func prioOptions() []byte {
 	return append(binary.NativeEndian.AppendUint32(nil, 4), make([]byte, 16)...)
 }
 
-// tbfOptions is an attribute with a struct tc_tbf_qopt: twice a struct tc_ratespec (for Ethernet, 1 MB/s and none),
-// limit, buffer, MTU.
+// tbfOptions returns an attribute with a struct tc_tbf_qopt. It consists of two structs tc_ratespec (the rate, 1 MB/s
+// on Ethernet, and no peak rate), the limit, the buffer, and the MTU.
 func tbfOptions() []byte {
 	const ethernet, parms = 1, 1
 	var b []byte
@@ -83,6 +85,7 @@ func attribute(b []byte, kind uint16, value []byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(4+len(value)))
 	b = binary.NativeEndian.AppendUint16(b, kind)
 	b = append(b, value...)
+	// Attributes are aligned to 4 bytes, but the length in their header excludes the padding.
 	for len(b)%4 != 0 {
 		b = append(b, 0)
 	}

@@ -53,7 +53,7 @@ type Carried struct {
 	Links []CarriedLink
 }
 
-// Counters is a kind of proxy counters.
+// Counters names a kind of proxy counters.
 type Counters string
 
 // The supported counters. Istio's counters name both ends of a connection, but not its port; Envoy's name the port.
@@ -111,6 +111,7 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 			add = func(l map[string]string, bytes int64) {
 				name := cmp.Or(l["envoy_cluster_name"], l["cluster_name"])
 				peer, ok := n.cluster(name)
+				// Without the region of the proxy, Envoy's counters name only one end of the traffic.
 				if !ok || own == "" {
 					clusters[name] = true
 					return
@@ -122,6 +123,7 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 				}
 				envoy[[2]string{from, to}] += bytes
 			}
+		// Parse only these lines, because a proxy may publish thousands of others.
 		default:
 			continue
 		}

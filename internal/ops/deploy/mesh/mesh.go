@@ -74,6 +74,7 @@ func Of(pod *corev1.Pod) Pod {
 	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	i := slices.IndexFunc(containers, func(c corev1.ContainerStatus) bool { return c.Name == ProxyContainer })
 	if i < 0 {
+		// In an ambient mesh the pod has no proxy container, only this annotation.
 		if pod.Annotations[annotationRedirected] == "enabled" {
 			return Pod{Mode: v1alpha1.MeshAmbient, Version: rev}
 		}
@@ -81,6 +82,7 @@ func Of(pod *corev1.Pod) Pod {
 	}
 	c := &containers[i]
 	p := Pod{Mode: v1alpha1.MeshSidecar, Version: cmp.Or(tag(c.Image), rev), Restarts: c.RestartCount}
+	// A container that waits for its restart has the reason in its last termination.
 	switch t := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated); {
 	case c.State.Running != nil:
 	case t != nil:
@@ -103,6 +105,7 @@ func Begun(pod *corev1.Pod) bool {
 
 // tag returns the tag of an image, or an empty string.
 func tag(image string) string {
+	// An image that is named by digest has no tag to report.
 	if strings.Contains(image, "@") {
 		return ""
 	}

@@ -58,6 +58,7 @@ func MutualTLS(policies []PeerAuthentication, namespace string, labels map[strin
 			said = append(said, p.Mode)
 		}
 	}
+	// An empty or UNSET mode inherits from the next level.
 	for _, mode := range said {
 		switch strings.ToUpper(mode) {
 		case "STRICT":

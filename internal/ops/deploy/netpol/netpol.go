@@ -36,7 +36,7 @@ const (
 	tunnels      = 15008
 )
 
-// Database describes a database to the policies.
+// Database has the facts about a database that its policies depend on.
 type Database struct {
 	// Name is the prefix of the policies' names, <name>-nodes and <name>-workers. These must not exceed 253 characters.
 	Name, Namespace string
@@ -142,6 +142,7 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	switch {
 	case db.Elsewhere:
 		database = nil
+		// Each endpoint is a single address, so the prefix covers all of its bits.
 		for _, e := range db.Endpoints {
 			address := e.Addr().Unmap()
 			block := &networkingv1.IPBlock{CIDR: netip.PrefixFrom(address, address.BitLen()).String()}

@@ -31,6 +31,7 @@ func KStatus(u *unstructured.Unstructured) (Verdict, error) {
 
 // ArgoCD judges like Argo CD with a health.lua. An object in deletion is Progressing before any script runs.
 func ArgoCD(script string, u *unstructured.Unstructured) (Verdict, error) {
+	// Argo CD does not run the script for an object in deletion.
 	if u.GetDeletionTimestamp() != nil {
 		return Verdict{"Progressing", "Pending deletion"}, nil
 	}
@@ -100,11 +101,13 @@ func fromLua(value lua.LValue) any {
 	case lua.LString:
 		return string(v)
 	case lua.LNumber:
+		// JSON distinguishes integers from other numbers; Lua does not.
 		if f := float64(v); f != float64(int64(f)) {
 			return f
 		}
 		return int64(v)
 	case *lua.LTable:
+		// Lua does not distinguish an empty list from an empty map. It becomes a map here.
 		if n := v.Len(); n > 0 {
 			list := make([]any, 0, n)
 			for i := 1; i <= n; i++ {
@@ -131,6 +134,7 @@ type Expressions struct {
 // Flux judges like kustomize-controller with healthCheckExprs. An object with another observed generation is InProgress
 // before any expression is evaluated. An expression that cannot be evaluated is an error; Flux then keeps waiting.
 func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
+	// Flux checks the generation before it evaluates any expression.
 	if observed, ok, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); err != nil {
 		return Verdict{}, err
 	} else if ok && observed != u.GetGeneration() {
@@ -144,6 +148,7 @@ func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	for _, x := range []struct{ text, status string }{{e.InProgress, "InProgress"}, {e.Failed, "Failed"}, {e.Current, "Current"}} {
 		if x.text == "" {
 			continue
+			// Flux evaluates the expressions in this order; the first one that is true decides.
 		}
 		parsed, issues := env.Parse(x.text)
 		if issues != nil && issues.Err() != nil {

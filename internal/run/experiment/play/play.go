@@ -110,6 +110,7 @@ func (p *player) all(ctx context.Context, runs []*experiment.Run) error {
 
 	g, playing := errgroup.WithContext(ctx)
 	parallel := cmp.Or(p.Parallel, runtime.GOMAXPROCS(0))
+	// Concurrent runs in real time would disturb each other.
 	if p.RealTime {
 		parallel = 1
 	}
@@ -144,6 +145,7 @@ func (p *player) one(ctx context.Context, run *experiment.Run) error {
 		return err
 	}
 	file := filepath.Join(p.Folder, p.key(run)+".json")
+	// A document that is corrupt or belongs to another run is not used, and the run is played again.
 	if d, err := result.Read(file); err == nil && d.Name == run.Run.Name {
 		p.tell(run, d, nil, true)
 		return nil

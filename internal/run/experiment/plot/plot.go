@@ -75,6 +75,7 @@ func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]str
 			return nil, err
 		}
 	}
+	// The loop over the map of extensions has no fixed order.
 	slices.Sort(files)
 	return files, nil
 }
@@ -95,6 +96,7 @@ func reasons(a *experiment.Reasons) *chart.Drawing {
 	for i, reason := range a.Reasons {
 		out.Legend = append(out.Legend, chart.Series{Name: reason, Class: i})
 	}
+	// The points of a system are consecutive.
 	for from := 0; from < len(a.Points); {
 		system, to := a.Points[from].System, from
 		var bars []chart.Row
@@ -129,6 +131,7 @@ func boxes(n *experiment.Nodes) *chart.Drawing {
 		}
 		box := result.Quartiles(p.Values)
 		row := chart.Row{Name: p.Label, Class: colours[p.System], Dots: p.Values, Box: box}
+		// The ratio is undefined if all nodes have nothing.
 		if mean := avg(p.Values); mean > 0 {
 			row.Value = fmt.Sprintf("most / mean %.2f", box[4]/mean)
 		}
@@ -165,6 +168,7 @@ func curves(c *experiment.Curves) *chart.Lines {
 	for i := range c.Lines {
 		l := &c.Lines[i]
 		nth := lines[l.System]
+		// Count lines without figures, too, so that colors and dashes are the same in all plots.
 		lines[l.System]++
 		if len(l.X)+len(l.Infinite) == 0 {
 			continue

@@ -1,0 +1,32 @@
+package servers
+
+import (
+	"strings"
+
+	"github.com/geobench/geobench/api/v1alpha1"
+)
+
+// publicRegistries are the registries of the images that packs name.
+var publicRegistries = []string{"docker.io/", "quay.io/"}
+
+// Mirror replaces the registry of a rendered database's images by another one, which may have a path. Images of other
+// registries, which a user has chosen, stay. An empty registry changes nothing.
+func Mirror(db *v1alpha1.GeoDatabase, registry string) {
+	if registry == "" {
+		return
+	}
+	replace := func(image *string) {
+		for _, public := range publicRegistries {
+			if rest, ok := strings.CutPrefix(*image, public); ok {
+				*image = strings.TrimSuffix(registry, "/") + "/" + rest
+				return
+			}
+		}
+	}
+	if db.Spec.Pods != nil {
+		replace(&db.Spec.Pods.Image)
+	}
+	for i := range db.Spec.Roles {
+		replace(&db.Spec.Roles[i].Image)
+	}
+}
