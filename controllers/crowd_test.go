@@ -26,8 +26,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// TestFaultsGoOnWhileOthersLoad: runs that load data without end delay no other run's faults. They release their nodes
-// when they are cancelled or deleted.
+// TestFaultsGoOnWhileOthersLoad: runs that never finish loading do not delay the faults of other runs. When they are
+// cancelled or deleted, they release their nodes.
 func TestFaultsGoOnWhileOthersLoad(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -65,7 +65,7 @@ func TestFaultsGoOnWhileOthersLoad(t *testing.T) {
 	}
 }
 
-// counting returns a client that counts its requests to the API server: reads if reads is set, and all writes.
+// counting returns a client that counts its writes to the API server and, if reads is set, its reads.
 func counting(c client.Client, reads bool, n *int) client.Client {
 	count := func() { *n++ }
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
@@ -96,8 +96,8 @@ func counting(c client.Client, reads bool, n *int) client.Client {
 	})
 }
 
-// TestWaitingIsCheap: a run that waits for its turn costs one request. It is refused immediately when it is impossible,
-// and can be deleted immediately.
+// TestWaitingIsCheap: waiting for a turn costs a run one request. An impossible run is refused immediately, and a
+// waiting run can be deleted immediately.
 func TestWaitingIsCheap(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -136,7 +136,7 @@ func TestWaitingIsCheap(t *testing.T) {
 	}
 }
 
-// crowdPods sends requests to the pods of one simulated cluster, and to a crowd of databases that never answer.
+// crowdPods sends requests to the pods of a simulated cluster, and to many databases that never answer.
 type crowdPods struct {
 	podclient.Clients
 	silent func(types.UID) bool
@@ -153,7 +153,7 @@ func (p *crowdPods) Sidecars(database types.UID) emulation.Sidecars {
 	return p.Clients.Sidecars(database)
 }
 
-// silence are nodes that take connections and say nothing.
+// silence is a client of nodes that accept connections but never answer.
 type silence struct{ podclient.Nodes }
 
 func (silence) Status(ctx context.Context, addr string) (*admin.Status, error) {
@@ -164,7 +164,7 @@ func (silence) Status(ctx context.Context, addr string) (*admin.Status, error) {
 }
 
 // TestCrowd: a tenant's run starts while a thousand runs of another tenant wait for one database, and two hundred
-// databases do not answer. It takes minutes of real time: GEOBENCH_CROWD=1 runs it (make crowd).
+// databases do not answer. It takes minutes of real time, so it runs only with GEOBENCH_CROWD=1 (make crowd).
 func TestCrowd(t *testing.T) {
 	if os.Getenv("GEOBENCH_CROWD") == "" {
 		t.Skip("GEOBENCH_CROWD is not set: make crowd runs this test")
@@ -198,7 +198,7 @@ func TestCrowd(t *testing.T) {
 	for i := range waiting {
 		crowd.Create(worldtest.MakeRun(fmt.Sprintf("waits-%04d", i)).Database("busy").Duration(time.Hour).Obj())
 	}
-	crowd.PlayCluster() // the pods of all these databases run, and never answer
+	crowd.PlayCluster() // the pods of all these databases run but never answer
 	created := time.Now()
 	w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Duration(10*time.Second).
 		Faults("[{name: busy, at: 2s, duration: 3s, cpuStress: {target: {}, workers: 1}}]").Obj())
@@ -221,8 +221,8 @@ func TestCrowd(t *testing.T) {
 }
 
 // TestTwentyRuns: twenty runs measure at the same time, on twenty databases with simulated nodes and workers. Nodes and
-// the operator inject faults. In the second round the API server is unavailable for five seconds. Each run passes, or
-// reports that a fault was not on time; nothing is lost or done twice. GEOBENCH_CROWD=1 runs it (make crowd).
+// the operator inject faults. In the second round, the API server is unavailable for five seconds. Each run passes, or
+// reports that a fault was late; nothing is lost or done twice. It runs only with GEOBENCH_CROWD=1 (make crowd).
 func TestTwentyRuns(t *testing.T) {
 	if os.Getenv("GEOBENCH_CROWD") == "" {
 		t.Skip("GEOBENCH_CROWD is not set: make crowd runs this test")
@@ -263,8 +263,8 @@ func TestTwentyRuns(t *testing.T) {
 				}
 				return true
 			})
-			// A Job of the simulated cluster may recreate a pod while the operator deletes both. The test therefore only
-			// requires that nothing was measured twice.
+			// A Job of the simulated cluster may recreate a pod while the operator deletes both, so the test requires only
+			// that nothing was measured twice.
 			w.StartedOnce()
 			late := map[v1alpha1.Injector][]time.Duration{}
 			verdicts := map[string]int{}

@@ -37,8 +37,7 @@ var (
 	kustomizations  = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}
 )
 
-// fluxController is the process of a real kustomize-controller, with the rights of an administrator as Flux installs
-// it.
+// fluxController is the process of a real kustomize-controller, with the administrator rights that Flux installs.
 type fluxController struct {
 	t          *testing.T
 	program    string
@@ -64,7 +63,7 @@ func newFluxController(t *testing.T) *fluxController {
 		if t.Failed() {
 			text, err := os.ReadFile(c.log)
 			for line := range strings.Lines(string(text)) {
-				if !strings.Contains(line, "Dependencies do not meet ready condition") { // every second
+				if !strings.Contains(line, "Dependencies do not meet ready condition") { // logged every second
 					t.Log(strings.TrimSpace(line))
 				}
 			}
@@ -76,7 +75,7 @@ func newFluxController(t *testing.T) *fluxController {
 	return c
 }
 
-// start starts the controller with its defaults, but for the pause before it asks again for a dependency (30 s by
+// start starts the controller with its defaults, except for the interval at which it checks a dependency again (30 s by
 // default).
 func (c *fluxController) start(flags ...string) {
 	c.t.Helper()
@@ -88,13 +87,13 @@ func (c *fluxController) start(flags ...string) {
 	c.process = exec.Command(c.program, append([]string{"--metrics-addr=0", "--health-addr=0", "--requeue-dependency=1s"}, flags...)...)
 	c.process.Env = []string{"KUBECONFIG=" + c.kubeconfig, "RUNTIME_NAMESPACE=" + worldtest.FluxNamespace, "TMPDIR=" + c.t.TempDir()}
 	c.process.Stdout, c.process.Stderr = log, log
-	c.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics cleans nothing up
+	c.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics runs no cleanup
 	if err := c.process.Start(); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// stop ends the controller, as the kubelet does: it is asked, and killed when it takes too long.
+// stop stops the controller like the kubelet: it sends a signal, and kills the process if it takes too long.
 func (c *fluxController) stop() {
 	if c.process == nil {
 		return
@@ -102,12 +101,12 @@ func (c *fluxController) stop() {
 	kill := time.AfterFunc(30*time.Second, func() { _ = c.process.Process.Kill() })
 	defer kill.Stop()
 	_ = c.process.Process.Signal(syscall.SIGTERM)
-	_ = c.process.Wait() // a process that was signalled ends with an error
+	_ = c.process.Wait() // a signalled process always exits with an error
 	c.process = nil
 }
 
-// gitSource plays source-controller: it serves the artifacts of a repository over HTTP and says so in the status of a
-// GitRepository.
+// gitSource simulates source-controller: it serves the artifacts of a repository over HTTP, and announces them in the
+// status of a GitRepository.
 type gitSource struct {
 	w     *worldtest.World
 	files map[string]string
@@ -117,7 +116,7 @@ type gitSource struct {
 	archives map[string][]byte
 }
 
-// newGitSource has the example repository.
+// newGitSource returns a source with a copy of the example repository.
 func newGitSource(w *worldtest.World, dir string) *gitSource {
 	w.T.Helper()
 	s := &gitSource{w: w, files: map[string]string{}, archives: map[string][]byte{}}
@@ -148,7 +147,7 @@ func newGitSource(w *worldtest.World, dir string) *gitSource {
 	return s
 }
 
-// replace changes a file, which must hold the old text once.
+// replace changes a file, which must contain the old text exactly once.
 func (s *gitSource) replace(file, old, by string) {
 	s.w.T.Helper()
 	if n := strings.Count(s.files[file], old); n != 1 {
@@ -157,7 +156,7 @@ func (s *gitSource) replace(file, old, by string) {
 	s.files[file] = strings.Replace(s.files[file], old, by, 1)
 }
 
-// commit publishes the current files to Flux, and returns their revision.
+// commit publishes the current files to Flux and returns their revision.
 func (s *gitSource) commit() string {
 	s.w.T.Helper()
 	var archive bytes.Buffer
@@ -191,7 +190,7 @@ func (s *gitSource) commit() string {
 	return revision
 }
 
-// versions are all versions of the objects of some kinds, as watches saw them.
+// versions records all versions of the objects of some kinds, as watches received them.
 type versions struct {
 	w       *worldtest.World
 	mu      sync.Mutex
@@ -199,7 +198,7 @@ type versions struct {
 	changed chan struct{}
 }
 
-// watch follows all objects of the kinds from now on.
+// watch records all versions of objects of the given kinds from now on.
 func watch(w *worldtest.World, kinds ...schema.GroupVersionKind) *versions {
 	w.T.Helper()
 	v := &versions{w: w, seen: map[string][]*unstructured.Unstructured{}, changed: make(chan struct{}, 1)}
@@ -231,7 +230,7 @@ func (v *versions) add(u *unstructured.Unstructured) {
 	}
 }
 
-// of are the versions of an object until now.
+// of returns the versions of an object so far.
 func (v *versions) of(kind, name string) []*unstructured.Unstructured {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -266,7 +265,7 @@ func (v *versions) describe() string {
 	return b.String()
 }
 
-// resourceVersion returns a version's position in the order of all writes to the API server, which keeps all kinds in
+// resourceVersion returns the position of obj in the order of all writes to the API server, which stores all kinds in
 // one etcd.
 func resourceVersion(w *worldtest.World, obj client.Object) uint64 {
 	w.T.Helper()

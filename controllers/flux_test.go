@@ -33,19 +33,19 @@ import (
 )
 
 // flux is a simulated cluster to which a real kustomize-controller applies the example repository. Geobench's
-// controllers are real, too, and act as the ServiceAccount that the admission policies name. The simulated cluster
+// controllers are real, too, and use the ServiceAccount to which the admission policies apply. The simulated cluster
 // provides pods, nodes, workers and their clock, and gitSource replaces source-controller. Flux works in real time; the
-// simulated cluster advances only when it is stepped.
+// simulated cluster advances only step by step.
 type flux struct {
 	*worldtest.World
 	*versions
 	source     *gitSource
 	controller *fluxController
-	// childKinds counts, by kind, how often somebody's children were looked at.
+	// childKinds counts, by kind, how often child objects were checked.
 	childKinds map[string]int
 }
 
-// gitopsFile is a file or a folder below gitops.
+// gitopsFile returns the path of a file or folder in gitops.
 func gitopsFile(t *testing.T, path string) string {
 	t.Helper()
 	return filepath.Join(customizations(t), "..", "..", "..", path)
@@ -76,11 +76,11 @@ func newFlux(t *testing.T) *flux {
 	w.Must(wait.PollUntilContextTimeout(w.Ctx, 250*time.Millisecond, worldtest.FluxPatience, true, func(ctx context.Context) (bool, error) {
 		err := c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "x"}}, client.DryRunAll)
 		if apierrors.IsForbidden(err) {
-			return true, nil // the policies are in force
+			return true, nil // the policies are active
 		}
 		return false, err
 	}))
-	w.Namespace = "bench" // the example's
+	w.Namespace = "bench" // the namespace of the example repository
 	w.RestartOperator()
 
 	w.Must(w.Client.Create(w.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: worldtest.FluxNamespace}}))
@@ -120,21 +120,21 @@ func condition(u *unstructured.Unstructured, kind string) (c metav1.Condition) {
 	return c
 }
 
-// attempts reports whether a version of a Kustomization concerns a revision.
+// attempts reports whether this version of a Kustomization is about the revision.
 func attempts(u *unstructured.Unstructured, revision string) bool {
 	attempted, _, _ := unstructured.NestedString(u.Object, "status", "lastAttemptedRevision")
 	return attempted == revision
 }
 
-// waiting reports whether Flux waits for the health of the objects that it has applied from a revision.
+// waiting reports whether Flux has applied a revision and waits for the health of its objects.
 func (f *flux) waiting(name, revision string) bool {
 	return slices.ContainsFunc(f.of(kustomizations.Kind, name), func(u *unstructured.Unstructured) bool {
 		return attempts(u, revision) && condition(u, "Healthy").Status == metav1.ConditionUnknown
 	})
 }
 
-// awaitReady waits, without advancing the simulated cluster, until Flux has decided on a revision, and returns the
-// Ready condition.
+// awaitReady waits, without advancing the simulated cluster, until Flux has decided about a revision, and returns the
+// condition Ready.
 func (f *flux) awaitReady(name, revision string) metav1.Condition {
 	f.T.Helper()
 	var ready metav1.Condition
@@ -151,7 +151,7 @@ func (f *flux) awaitReady(name, revision string) metav1.Condition {
 	return ready
 }
 
-// mustBeReady waits until Flux calls a revision ready.
+// mustBeReady waits until Flux reports a revision as ready.
 func (f *flux) mustBeReady(name, revision string) {
 	f.T.Helper()
 	if ready := f.awaitReady(name, revision); ready.Status != metav1.ConditionTrue {
@@ -159,8 +159,8 @@ func (f *flux) mustBeReady(name, revision string) {
 	}
 }
 
-// mustFailHealth waits until Flux reports that the objects that it applied from a revision have failed. Flux must not
-// detect this by its timeout, and no version of the Kustomization for this revision may be ready.
+// mustFailHealth waits until Flux reports that applied objects of a revision have failed. Flux must not detect this by
+// its timeout, and no version of the Kustomization may report the revision as ready.
 func (f *flux) mustFailHealth(name, revision, failed string) {
 	f.T.Helper()
 	ready := f.awaitReady(name, revision)
@@ -176,7 +176,7 @@ func (f *flux) mustFailHealth(name, revision, failed string) {
 	f.T.Logf("Kustomization %s: %s", name, ready.Message)
 }
 
-// first is the first version of an object for which the condition holds, once it has been seen.
+// first returns the first version of an object that satisfies the condition. It waits for such a version.
 func (f *flux) first(kind, name string, is func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
 	f.T.Helper()
 	var found *unstructured.Unstructured
@@ -191,8 +191,8 @@ func (f *flux) first(kind, name string, is func(*unstructured.Unstructured) bool
 	return found
 }
 
-// mustNotPrecede checks that no version of a Kustomization for the revision is ready before the applied objects have
-// finished.
+// mustNotPrecede checks that no version of a Kustomization reports the revision as ready before the applied objects
+// have finished.
 func (f *flux) mustNotPrecede(name, revision string, end *unstructured.Unstructured) {
 	f.T.Helper()
 	before, after := 0, 0
@@ -226,8 +226,8 @@ func isReady(u *unstructured.Unstructured) bool {
 	return condition(u, "Ready").Status == metav1.ConditionTrue
 }
 
-// playRun advances the simulated cluster until the run is over. In each stage of the run it waits until Flux has looked
-// at the run.
+// playRun advances the simulated cluster until the run is over. In each stage of the run, it waits until Flux has
+// looked at the run.
 func (f *flux) playRun(name string) *v1alpha1.BenchmarkRun {
 	f.T.Helper()
 	var stages []v1alpha1.Stage
@@ -248,8 +248,8 @@ func (f *flux) playRun(name string) *v1alpha1.BenchmarkRun {
 	return run
 }
 
-// untilAttemptOver advances the simulated cluster until the attempt with this runID is over, if another attempt
-// preceded it.
+// untilAttemptOver advances the simulated cluster until the attempt with this runID is over. Another attempt must
+// precede it.
 func (f *flux) untilAttemptOver(name, runID string) {
 	f.T.Helper()
 	f.Until("attempt "+runID+" of run "+name+" is over", func() bool {
@@ -267,7 +267,8 @@ func (f *flux) request(name, token string) {
 	f.Must(f.Client.Patch(f.Ctx, k, client.MergeFrom(base)))
 }
 
-// reconcileNow requests a reconciliation, and waits until Flux has finished it and judged the applied objects.
+// reconcileNow requests a reconciliation, and waits until Flux has finished it, including the health checks of the
+// applied objects.
 func (f *flux) reconcileNow(name, token string) {
 	f.T.Helper()
 	f.request(name, token)
@@ -286,7 +287,7 @@ func (f *flux) hasKustomization(name string) bool {
 	return err == nil
 }
 
-// inventory are the objects that a Kustomization prunes, by their ids.
+// inventory returns the ids of the objects that a Kustomization prunes.
 func (f *flux) inventory(name string) (ids []string) {
 	f.T.Helper()
 	entries, _, _ := unstructured.NestedSlice(f.FluxObject(kustomizations, name).Object, "status", "inventory", "entries")
@@ -296,7 +297,7 @@ func (f *flux) inventory(name string) (ids []string) {
 	return ids
 }
 
-// children are all objects in the namespace that somebody controls, by kind and name.
+// children returns all objects in the namespace with a controller, by kind and name.
 func (f *flux) children() map[string]client.Object {
 	f.T.Helper()
 	out := map[string]client.Object{}
@@ -314,7 +315,8 @@ func (f *flux) children() map[string]client.Object {
 	return out
 }
 
-// lookAtChildren checks that no child has a mark by which Flux identifies its objects, and counts their kinds.
+// lookAtChildren checks that no child has a label or annotation by which Flux identifies its objects, and counts the
+// kinds of the children.
 func (f *flux) lookAtChildren() {
 	f.T.Helper()
 	for key, child := range f.children() {
@@ -329,7 +331,7 @@ func (f *flux) lookAtChildren() {
 	}
 }
 
-// healthCheckExprs is what gitops/flux/healthchecks.yaml says of health, as lines of a Kustomization's spec.
+// healthCheckExprs returns the health checks in gitops/flux/healthchecks.yaml as lines of a Kustomization's spec.
 func healthCheckExprs(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(gitopsFile(t, "flux/healthchecks.yaml"))
@@ -343,14 +345,14 @@ func healthCheckExprs(t *testing.T) string {
 	return "  healthCheckExprs:\n" + lines
 }
 
-// TestFlux runs through the life of the example repository: each part starts in the final state of the previous part.
-// It takes minutes, and needs a controller of Flux: make test-gitops builds it.
+// TestFlux goes through the lifecycle of the example repository. Each part starts in the final state of the previous
+// part. It takes minutes and needs a real kustomize-controller, which make test-gitops builds.
 func TestFlux(t *testing.T) {
 	if os.Getenv(worldtest.FluxVariable) == "" {
 		t.Skipf("%s is not set: make test-gitops runs this test", worldtest.FluxVariable)
 	}
 	f := newFlux(t)
-	f.CommittedOn = map[string]int64{"slog": 6000, "calvin": 4000} // the throughputs of the experiment's claims
+	f.CommittedOn = map[string]int64{"slog": 6000, "calvin": 4000} // throughputs that fit the experiment's claims
 	part := func(name string, play func()) {
 		t.Helper()
 		start, outer := time.Now(), f.World.T
@@ -437,7 +439,7 @@ func TestFlux(t *testing.T) {
 		}
 	})
 
-	// askByHand is `kubectl patch --type merge`, which Flux recognises by its field manager.
+	// askByHand does the same as `kubectl patch --type merge`. Flux recognises it by its field manager.
 	askByHand := func(name string) {
 		run := f.GetRun(name)
 		base := run.DeepCopy()

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mayUse lists all permitted uses between packages of controllers: code of the package on the left may call the
-// packages on the right.
+// mayUse lists all permitted dependencies between packages of controllers: code of a key may call the packages of its
+// value.
 var mayUse = map[string][]string{
 	"controllers": {"operatorca", "chaosaudit", "database", "background", "experiment", "podclient", "run"},
 	"run":         {"operatorca", "chaosaudit", "database", "background", "faultstatus", "kube", "podclient", "results"},
@@ -27,8 +27,8 @@ var mayUse = map[string][]string{
 	"results":     {},
 }
 
-// TestGraph finds the imports between packages of controllers, and the callbacks that setup.go passes between them.
-// Both must go in one direction: database code calls no run code, by import or by callback.
+// TestGraph collects the imports between packages of controllers, and the callbacks that setup.go passes between them.
+// Both must go in one direction: code of package database calls no code of package run, by import or by callback.
 func TestGraph(t *testing.T) {
 	edges := imports(t)
 	for from, to := range handed(t, "setup.go") {
@@ -63,7 +63,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// circleFrom follows uses from a package. It returns a path that reaches a package for the second time, or nil.
+// circleFrom follows dependencies from a package. It returns a path that reaches a package for the second time, or nil.
 func circleFrom(name string, way []string) []string {
 	if slices.Contains(way, name) {
 		return append(way, name)
@@ -77,7 +77,7 @@ func circleFrom(name string, way []string) []string {
 	return nil
 }
 
-// imports lists, for each package of controllers, the imported packages of controllers.
+// imports returns, for each package of controllers, the packages of controllers that it imports.
 func imports(t *testing.T) map[string][]string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "-tags", "full", "./...")
@@ -102,7 +102,7 @@ func imports(t *testing.T) map[string][]string {
 			t.Fatalf("go list names %s", paths[0])
 		}
 		if strings.HasSuffix(from, "test") {
-			continue // made for tests: see TestFloors
+			continue // used only by tests: see TestFloors
 		}
 		edges[from] = []string{}
 		for _, path := range paths[1:] {
@@ -117,8 +117,8 @@ func imports(t *testing.T) map[string][]string {
 	return edges
 }
 
-// handed lists, for each package with a Reconciler that a file constructs, the packages of the values that it is given.
-// A value is named in the literal, or is a variable that was set from another package's function or type.
+// handed returns, for each package whose Reconciler the file constructs, the packages of the values in its fields. A
+// value is given in the literal, or is a variable that was set from another package's function or type.
 func handed(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -126,7 +126,7 @@ func handed(t *testing.T, file string) map[string][]string {
 		t.Fatal(err)
 	}
 	imported := func(name string) bool { _, ok := mayUse[name]; return ok }
-	from := map[string]string{} // the variables of the file, and where their values are from
+	from := map[string]string{} // maps each variable of the file to the packages of its value
 	packagesIn := func(n ast.Node) (out []string) {
 		ast.Inspect(n, func(n ast.Node) bool {
 			id, ok := n.(*ast.Ident)

@@ -34,7 +34,7 @@ import (
 
 var updateObjects = flag.Bool("update", false, "write the objects that gitops/ is tested with")
 
-// customizations is the folder of Argo CD's checks, where the recorded objects are the test data.
+// customizations returns a path in the folder of Argo CD's health checks, whose test data are the recorded objects.
 func customizations(t *testing.T, parts ...string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -48,13 +48,13 @@ func customizations(t *testing.T, parts ...string) string {
 	return ""
 }
 
-// recorder stores copies of objects at moments of a simulated cluster.
+// recorder stores copies of objects at given moments of a simulated cluster.
 type recorder struct {
 	*worldtest.World
 	objects map[string]*unstructured.Unstructured
 }
 
-// record keeps an object, under the first name only.
+// record stores an object under a name. Only the first call with the same name has an effect.
 func (r *recorder) record(as, kind, name string) {
 	r.T.Helper()
 	key := kind + "/" + as
@@ -69,7 +69,7 @@ func (r *recorder) record(as, kind, name string) {
 	r.objects[key] = u
 }
 
-// gist is what of an object does not depend on when and where it was recorded.
+// gist returns the parts of an object that do not depend on the time and place of the recording.
 func gist(u *unstructured.Unstructured) string {
 	var parts []string
 	stage, _, _ := unstructured.NestedString(u.Object, "status", "stage")
@@ -85,7 +85,7 @@ func gist(u *unstructured.Unstructured) string {
 	return strings.Join(parts, "\n")
 }
 
-// keep writes the recorded objects, or compares them with the stored record.
+// keep writes the recorded objects, or compares them with the stored files.
 func (r *recorder) keep() {
 	r.T.Helper()
 	for key, u := range r.objects {
@@ -102,7 +102,7 @@ func (r *recorder) keep() {
 		r.Must(err)
 		recorded := &unstructured.Unstructured{}
 		r.Must(yaml.Unmarshal(text, &recorded.Object))
-		// YAML's numbers are as JSON's.
+		// The conversion to JSON makes the types of numbers equal.
 		text, err = json.Marshal(recorded.Object)
 		r.Must(err)
 		r.Must(recorded.UnmarshalJSON(text))
@@ -112,8 +112,8 @@ func (r *recorder) keep() {
 	}
 }
 
-// TestRecordedObjects runs through every state in which a GitOps tool can find an object. These are every stage and
-// verdict of runs, also waiting, suspended, refused and deleted runs, and the whole life of databases and experiments.
+// TestRecordedObjects records every state in which a GitOps tool can find an object: every stage and verdict of runs,
+// waiting, suspended, refused and deleted runs, and the whole lifecycle of databases and experiments.
 func TestRecordedObjects(t *testing.T) {
 	t.Parallel()
 	r := &recorder{worldtest.NewWorld(t), map[string]*unstructured.Unstructured{}}
@@ -253,7 +253,7 @@ func TestRecordedObjects(t *testing.T) {
 	doomed := worldtest.MakeExperiment("doomed", "calvin").Refs("d").Obj()
 	doomed.Spec.Databases, doomed.Finalizers = nil, []string{"example.com/hold"}
 	r.Create(doomed)
-	r.FakeClock.Step(10 * time.Minute) // more than workers have to become ready
+	r.FakeClock.Step(10 * time.Minute) // longer than workers may take to become ready
 	r.Until("the experiment has ended", func() bool { return kube.Finished(r.GetExperiment("fails")) })
 	r.record("points-failed", experiment, "fails")
 	r.Until("the other one runs", func() bool { return len(r.GetExperiment("doomed").Status.Active) > 0 })
@@ -265,7 +265,7 @@ func TestRecordedObjects(t *testing.T) {
 	}
 }
 
-// forgetForeground simulates the garbage collector: it removes an object that is deleted in the foreground once all its
+// forgetForeground simulates the garbage collector: it removes an object under foreground deletion once all its
 // dependents are gone.
 func forgetForeground(w *worldtest.World, obj client.Object) bool {
 	if controllerutil.ContainsFinalizer(obj, metav1.FinalizerDeleteDependents) && !controllerutil.ContainsFinalizer(obj, kube.Finalizer) {
@@ -274,8 +274,8 @@ func forgetForeground(w *worldtest.World, obj client.Object) bool {
 	return false
 }
 
-// No version of a watched run is ready before its verdict, and the version with the verdict is. The same holds for the
-// next attempt.
+// No version of a watched run is ready before the verdict, and the version with the verdict is ready. The same holds
+// for the next attempt.
 func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -287,7 +287,7 @@ func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	w.Must(err)
 	defer watcher.Stop()
 	w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Obj())
-	// The next attempt is asked for while there is something left of the first.
+	// The next attempt is requested while objects of the first attempt remain.
 	w.Until("the run is over", func() bool { return kube.Over(w.GetRun("r")) })
 	run := w.GetRun("r")
 	w.PatchSpec(run, func() { run.Spec.RunID = "two" })
@@ -335,8 +335,8 @@ func TestNothingIsReadyBeforeItsVerdict(t *testing.T) {
 	t.Logf("%d versions, %d with a verdict", versions, verdicts)
 }
 
-// A run that is suspended takes no database, lets other runs go first, and starts when it may. A run that has its
-// database continues.
+// A suspended run does not reserve the database, lets other runs go first, and starts once it is resumed. A run that
+// already has its database continues.
 func TestSuspendedRuns(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -348,7 +348,7 @@ func TestSuspendedRuns(t *testing.T) {
 	held.Spec.Suspend = true
 	w.Create(worldtest.MakeDatabase("d").Obj(), held, worldtest.MakeRun("b-first").Database("d").Obj(), worldtest.MakeRun("c-queued").Database("d").Obj())
 	w.UntilStage("b-first", v1alpha1.StageMeasure)
-	suspend("b-first", true) // too late
+	suspend("b-first", true) // too late: it has its database
 	suspend("c-queued", true)
 	if first := w.UntilOver("b-first"); first.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("the run that had its database ended %s: %s", first.Status.Verdict, first.Status.Message)
@@ -383,7 +383,7 @@ func TestSuspendedRuns(t *testing.T) {
 	if st := w.GetRun("b-first").Status; st.Verdict != "" || st.Stage != "" {
 		t.Errorf("it is in stage %q with verdict %q", st.Stage, st.Verdict)
 	}
-	// A run that is held can be cancelled.
+	// A held run can be cancelled.
 	run := w.GetRun("a-held")
 	w.PatchSpec(run, func() { run.Spec.Cancel = true })
 	if st := w.UntilOver("a-held").Status; st.Reason != "Cancelled" {
@@ -391,7 +391,8 @@ func TestSuspendedRuns(t *testing.T) {
 	}
 }
 
-// Preflight may have taken the database when the run is suspended, and an operator died before it could write so.
+// Preflight has reserved the database, but the operator died before it wrote the run's status, and then the run is
+// suspended.
 func TestSuspendedWithItsDatabaseTaken(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -413,8 +414,8 @@ func TestSuspendedWithItsDatabaseTaken(t *testing.T) {
 	}
 }
 
-// A run goes when the time of its verdict is over, to the second, and its result stays; a run of the same name takes
-// its place.
+// A run is deleted at the end of the retention time for its verdict, to the second. Its result stays, and a later run
+// of the same name replaces it.
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -443,7 +444,7 @@ func TestTimeToLive(t *testing.T) {
 		t.Errorf("the run went %s too early", early)
 	}
 	for range 3 {
-		w.Step() // the garbage collector has its turn
+		w.Step() // lets the garbage collector act
 	}
 	kept := w.Get("r-result", &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	if kept.Labels[kube.LabelExpired] != "true" || kept.Labels[kube.LabelRun] != "r" || len(kept.OwnerReferences) != 0 {
@@ -455,7 +456,7 @@ func TestTimeToLive(t *testing.T) {
 	if left := w.Leftovers("r"); len(left) != 1 {
 		t.Errorf("left over: %v", left)
 	}
-	// The next run of this name replaces it, and a run without a TTL for its verdict stays.
+	// The next run of this name replaces the result. A run whose verdict has no retention time stays.
 	w.Create(ttl(worldtest.MakeRun("r").Database("d"), nil, ptr.To[int32](0)))
 	again := w.UntilOver("r")
 	if again.Status.Verdict != v1alpha1.VerdictPassed {
@@ -469,15 +470,15 @@ func TestTimeToLive(t *testing.T) {
 	if isGone("r") || now.UID == kept.UID || !metav1.IsControlledBy(now, again) || now.Labels[kube.LabelExpired] != "" {
 		t.Errorf("gone %t, result %s of %v, labels %v", isGone("r"), now.UID, now.OwnerReferences, now.Labels)
 	}
-	// A time that is set later counts from the end; deleting a run by hand takes its result.
+	// A retention time that is set later counts from the end of the run. Deleting a run by hand also deletes its result.
 	w.PatchSpec(again, func() { again.Spec.TTLSecondsAfterFinished.Passed = ptr.To[int32](60) })
 	w.Until("the second run is gone, too", func() bool { return isGone("r") })
 	w.Create(ttl(worldtest.MakeRun("missed").Database("d").MinThroughput(1_000_000), nil, ptr.To[int32](0)))
 	w.Until("the run that failed is gone at once", func() bool { return len(w.Runs()) == 0 && isGone("missed") })
 }
 
-// Labels and annotations by which the tools identify their objects stay on the applied objects. Children with these
-// marks would be pruned, or counted as drift.
+// Labels and annotations by which GitOps tools identify their objects stay on the applied objects. Children with these
+// marks would be pruned, or reported as drift.
 func TestChildrenHaveNoLabelsOfGitOpsTools(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// hostileClaims are expressions of Experiments that any tenant can write. The first two stopped the operator: 2.28 GB
-// in one call, and half a million million comparisons.
+// hostileClaims are expressions in Experiments that any tenant can write. The first two once crashed the operator: one
+// call allocated 2.28 GB, and the other made 5 * 10^11 comparisons.
 var hostileClaims = map[string]string{
 	"replace":    "'aaaaaaaaaa'" + strings.Repeat(".replace('a','"+strings.Repeat("a", 180)+"')", 16) + ".size() > 0",
 	"distinct":   "lists.range(1000000).distinct().size() > 0",
@@ -37,10 +37,11 @@ var hostileClaims = map[string]string{
 	"figures":    "lists.range(10000).all(x, lists.range(1000).all(y, max(tput('d')) > 0.0))",
 	"errors":     "lists.range(100000).all(x, lists.range(1000).all(y, tput('nobody') == [] || true))",
 	"text":       "lists.range(100000).map(x, text(lists.range(100000))).size() > 0",
-	"at the end": "lists.range(440).all(x, lists.range(440).all(y, x * y >= 0))", // as much as may be
+	"at the end": "lists.range(440).all(x, lists.range(440).all(y, x * y >= 0))", // close to the limit
 }
 
-// hostileExperimentsOf are Experiments that make the operator work as much as they can: those claims, and sweeps.
+// hostileExperimentsOf returns Experiments that cause as much work for the operator as possible: hostileClaims, and
+// large sweeps.
 func hostileExperimentsOf(namespace string) (all []*v1alpha1.Experiment) {
 	few := "[{path: spec.load.clientsPerRegion, values: [1, 2]}]"
 	add := func(sweep, claims string) *v1alpha1.Experiment {
@@ -68,7 +69,7 @@ func hostileExperimentsOf(namespace string) (all []*v1alpha1.Experiment) {
 }
 
 // TestHostileExperiments: with the memory limit of the chart, the released operator survives the Experiments of a
-// malicious tenant. It accepts other tenants' Experiments promptly, and stops work on deleted Experiments.
+// malicious tenant. It accepts other tenants' Experiments promptly, and stops working on deleted Experiments.
 // GEOBENCH_OPERATOR names its binary (make hostile).
 func TestHostileExperiments(t *testing.T) {
 	w := newWorldOfProcess(t, nil)
@@ -131,7 +132,7 @@ func TestHostileExperiments(t *testing.T) {
 	t.Logf("the operator took %d MiB at most", peak>>20)
 }
 
-// cpu is the time that the operator's process has had of processors.
+// cpu returns the processor time that the operator's process has used.
 func (o *operatorProcess) cpu() time.Duration {
 	o.t.Helper()
 	o.mu.Lock()
@@ -140,7 +141,8 @@ func (o *operatorProcess) cpu() time.Duration {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	// Behind the name, which may have spaces: state, and from the 12th field on the ticks in user and in kernel mode.
+	// Fields after the name, which may contain spaces: the state, and from the 12th field on the ticks in user and kernel
+	// mode.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	ticks := 0
 	for _, f := range fields[11:13] {

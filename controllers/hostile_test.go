@@ -38,9 +38,9 @@ import (
 )
 
 // TestHostileNamespace: with the memory limit of the chart, the released operator survives all objects that the editors
-// of a namespace can make it read. These are answers, histories, reports and results far larger than any real one, and
-// experiments and objects of maximum size. Meanwhile a run of another namespace passes. Once all of the objects are
-// deleted, the operator releases the memory. GEOBENCH_OPERATOR names its binary (make hostile).
+// of a namespace can make it read: answers, histories, reports and results far larger than real ones, and experiments
+// and objects of maximum size. Meanwhile, a run in another namespace passes. Once all these objects are deleted, the
+// operator releases the memory. GEOBENCH_OPERATOR names its binary (make hostile).
 func TestHostileNamespace(t *testing.T) {
 	w := newWorldOfProcess(t, nil)
 	enemy := newEnemy(t)
@@ -61,20 +61,21 @@ func TestHostileNamespace(t *testing.T) {
 	}
 	runs("before")
 	passes("before")
-	// Objects that the first experiment allocates once stay in memory.
+	// The first experiment allocates objects that stay in memory permanently.
 	own := experimentOf("own", w.Namespace, "[{path: spec.seed, values: [1, 2]}]", "[]")
 	w.Must(w.Client.Create(w.Ctx, own))
 	w.Play("an experiment was looked at", func() bool {
 		w.Must(w.Client.Get(w.Ctx, client.ObjectKeyFromObject(own), own))
 		return own.Status.ObservedGeneration > 0
 	})
-	// settles returns the least memory of the operator within some minutes: each minute it releases unused memory.
+	// settles returns the minimum memory of the operator within the given number of minutes. The operator releases unused
+	// memory every minute.
 	settles := func(minutes int) int64 {
 		t.Helper()
 		least, begun := int64(math.MaxInt64), time.Now()
 		w.Play("minutes are over", func() bool {
 			enemy.act()
-			if now, _ := operator.memory(); now > 0 { // 0: it is being started again, which fails the test below
+			if now, _ := operator.memory(); now > 0 { // 0 means that it is restarting, which fails the test below
 				least = min(least, now)
 			}
 			return time.Since(begun) > time.Duration(minutes)*time.Minute
@@ -104,23 +105,23 @@ func TestHostileNamespace(t *testing.T) {
 	}
 }
 
-// enemy is a tenant that sends the operator everything that an editor of a namespace can send. Its cluster is
+// enemy is a tenant that sends the operator everything that an editor of a namespace can send. The tenant's cluster is
 // simulated, except for the answers of its pods.
 type enemy struct {
 	*worldtest.World
-	// bulk is a namespace of objects that are not simulated.
+	// bulk is a namespace whose objects are not simulated.
 	bulk   string
-	served sync.Map // how often each hostile answer was given: *atomic.Int64 by its name
-	// attacks is true from attack to retreat; bombed once the baseline's result is a gzip bomb.
+	served sync.Map // number of times that each hostile answer was given: *atomic.Int64 by name
+	// attacks is set between attack and retreat. bombed is set once the baseline's result is a gzip bomb.
 	attacks, bombed bool
 }
 
 const (
-	// leftOverPercent is the additional memory that the operator may keep once all objects are deleted: heap fragments
-	// that small objects keep alive.
+	// leftOverPercent is the extra memory that the operator may keep once all objects are deleted. It is needed because
+	// small live objects keep fragments of the heap in use.
 	leftOverPercent  = 20
 	hostileDatabases = 3
-	// hostileAnswer is the size of an answer, in bytes.
+	// hostileAnswer is the size of a hostile answer in bytes.
 	hostileAnswer = 16 << 20
 )
 
@@ -134,16 +135,16 @@ func newEnemy(t *testing.T) *enemy {
 			if cm, ok := obj.(*corev1.ConfigMap); ok && cm.BinaryData[deploy.KeyReport] != nil && strings.HasPrefix(cm.Labels[kube.LabelRun], "report") {
 				e.forge(cm)
 			}
-			return client.IgnoreNotFound(c.Patch(ctx, obj, patch, opts...)) // its run may have ended
+			return client.IgnoreNotFound(c.Patch(ctx, obj, patch, opts...)) // the run may have ended
 		},
 	})
 	return e
 }
 
-// filled is an answer of hostileAnswer bytes: a beginning, an element again and again, and an end.
+// filled is an answer of hostileAnswer bytes: a beginning, a repeated element, and an end.
 type filled struct{ begin, element, end string }
 
-// WriteTo writes the answer, as far as somebody reads it.
+// WriteTo writes the answer until it is complete or the reader stops.
 func (f filled) WriteTo(to io.Writer) (n int64, err error) {
 	text := f.begin + f.element
 	part := strings.Repeat(","+f.element, 10_000)
@@ -163,7 +164,7 @@ func (f filled) WriteTo(to io.Writer) (n int64, err error) {
 	}
 }
 
-// answer answers as a node or worker of a hostile database does.
+// answer returns the handler of a node or worker of a hostile database.
 func (e *enemy) answer(pod *corev1.Pod, played http.Handler) http.Handler {
 	incarnation := pod.Labels[kube.LabelIncarnation]
 	hostile := map[string]map[string]func(http.ResponseWriter){
@@ -183,7 +184,7 @@ func (e *enemy) answer(pod *corev1.Pod, played http.Handler) http.Handler {
 	})
 }
 
-// count notes that something hostile was served.
+// count records that a hostile answer was served.
 func (e *enemy) count(name string) {
 	n, _ := e.served.LoadOrStore(name, &atomic.Int64{})
 	n.(*atomic.Int64).Add(1)
@@ -196,7 +197,7 @@ func (e *enemy) sends(name string, f filled) func(http.ResponseWriter) {
 	}
 }
 
-// endless sends a history that does not end.
+// endless sends a history that never ends.
 func (e *enemy) endless(out http.ResponseWriter) {
 	e.count("history")
 	to := &untilError{to: out}
@@ -210,7 +211,7 @@ func (e *enemy) endless(out http.ResponseWriter) {
 	}
 }
 
-// untilError notes that the reader has closed its end.
+// untilError is a writer that records when the reader has closed the connection.
 type untilError struct {
 	to  io.Writer
 	err error
@@ -222,8 +223,8 @@ func (u *untilError) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// forge replaces a worker's report with a report of many small parts, with its seal: any user that may make pods can
-// have the worker's key.
+// forge replaces a worker's report with a report of many small parts, with a valid seal: any user that may create pods
+// can obtain the worker's key.
 func (e *enemy) forge(cm *corev1.ConfigMap) {
 	e.count("report")
 	var report bytes.Buffer
@@ -240,7 +241,7 @@ func (e *enemy) forge(cm *corev1.ConfigMap) {
 	e.Must(err)
 }
 
-// attack sends all of it.
+// attack starts all attacks.
 func (e *enemy) attack() {
 	e.attacks = true
 	for i := range hostileDatabases {
@@ -260,7 +261,7 @@ func (e *enemy) attack() {
 	e.hoard()
 }
 
-// act advances the enemy's cluster, and replaces the baseline's result with a gzip bomb once there is a result.
+// act advances the enemy's cluster, and replaces the baseline's result with a gzip bomb once the result exists.
 func (e *enemy) act() {
 	e.PlayCluster()
 	if !e.attacks || e.bombed || e.GetRun("base").Status.ReportRef == nil {
@@ -312,7 +313,7 @@ func (e *enemy) hoard() {
 	claims := "[]"
 	sweep := `[{path: spec.load.clientsPerRegion, values: [` + numbers(1, 100) + `]}, {path: spec.seed, values: [` + numbers(1, 100) + `]}]`
 	for i := range hostileExperiments {
-		if i == hostileExperiments/2 { // the second half has few points, and slow claims
+		if i == hostileExperiments/2 { // the second half has few points but slow claims
 			sweep = `[{path: spec.load.clientsPerRegion, values: [` + numbers(1, 1000) + `]}]`
 			var list []string
 			for k := range 64 {
@@ -326,7 +327,7 @@ func (e *enemy) hoard() {
 	}
 }
 
-// experimentOf makes an experiment that is suspended, with a sweep and claims in YAML.
+// experimentOf returns a suspended experiment with a sweep and claims in YAML.
 func experimentOf(name, namespace, sweep, claims string) *v1alpha1.Experiment {
 	x := &v1alpha1.Experiment{}
 	if err := yaml.Unmarshal([]byte(`{spec: {suspend: true, sweep: `+sweep+`, claims: `+claims+`,
@@ -339,12 +340,12 @@ func experimentOf(name, namespace, sweep, claims string) *v1alpha1.Experiment {
 }
 
 const (
-	// hoarded is the number of pods, Jobs and ConfigMaps of some 1 MB each.
+	// hoarded is the number of pods, of Jobs and of ConfigMaps, each of about 1 MB.
 	hoarded            = 100
 	hostileExperiments = 50
 )
 
-// numbers are those between two, both included, with commas.
+// numbers returns the integers from from to to, both included, separated by commas.
 func numbers(from, to int) string {
 	var out []string
 	for i := from; i <= to; i++ {
@@ -353,7 +354,7 @@ func numbers(from, to int) string {
 	return strings.Join(out, ", ")
 }
 
-// spent reports whether the operator has encountered everything that the enemy has.
+// spent reports whether the operator has received every hostile answer.
 func (e *enemy) spent() bool {
 	for _, kind := range []string{"links", "roles", "log", "audit", "history", "report"} {
 		if n, ok := e.served.Load(kind); !ok || n.(*atomic.Int64).Load() < 2*hostileDatabases {
@@ -373,7 +374,7 @@ func (e *enemy) spent() bool {
 	return !slices.ContainsFunc(list.Items, func(x v1alpha1.Experiment) bool { return x.Status.ObservedGeneration == 0 })
 }
 
-// retreat deletes all of it.
+// retreat stops all attacks and deletes their objects.
 func (e *enemy) retreat() {
 	e.attacks = false
 	for _, namespace := range []string{e.Namespace, e.bulk} {

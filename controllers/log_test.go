@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// The log describes the progress of a run, with the keys that docs/operator.md names.
+// The log describes the progress of a run with the keys that docs/operator.md documents.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

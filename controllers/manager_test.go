@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// TestManagerWithItsOwnRights runs the controllers as the operator does: with a manager and its small caches and
-// watches, in real time, and with only the rights in config/rbac.
+// TestManagerWithItsOwnRights runs the controllers in the same way as the operator: with a manager, its small caches
+// and its watches, in real time, and with only the rights in config/rbac.
 func TestManagerWithItsOwnRights(t *testing.T) {
 	w := worldtest.NewWorld(t)
 	const user = "system:serviceaccount:geobench-system:geobench-operator"
@@ -49,7 +49,7 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	// r2 takes its turn without being looked at in the meantime: within PollQueue somebody has to wake it up.
+	// r2 is not polled while it waits for its turn, so an event must wake it up within PollQueue.
 	ended := func(name string) bool { run := w.GetRun(name); return kube.Over(run) && len(run.Finalizers) == 0 }
 	for !ended("r") || !ended("r2") || !kube.Finished(w.GetExperiment("e")) {
 		select {
@@ -78,8 +78,8 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 	}
 }
 
-// In its namespace the operator creates, reads and renews the Secret from which all credentials derive, and reads no
-// other Secret.
+// In its own namespace, the operator can create, read and renew the Secret from which all credentials derive, and can
+// read no other Secret.
 func TestAuthorityWithItsOwnRights(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

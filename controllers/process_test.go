@@ -36,20 +36,20 @@ import (
 // operatorLimit is the memory limit of the operator's container in bytes, as in the chart.
 const operatorLimit = 512 << 20
 
-// operatorProcess is the released operator in a separate process, with the flags and the memory limit of the chart.
-// Whenever it exits, it is started again, as by a kubelet.
+// operatorProcess is the released operator in a separate process, with the flags and the memory limit of the chart. It
+// is restarted whenever it exits, as by a kubelet.
 type operatorProcess struct {
 	t       *testing.T
-	metrics string // where its metrics are
+	metrics string // address of its metrics
 	log     *lockedBuffer
 
 	mu       sync.Mutex
 	process  *os.Process
 	restarts int
-	peak     int64 // of all processes
+	peak     int64 // over all its processes
 }
 
-// startOperator starts the operator, with a namespace for its objects. The operator stops with the test.
+// startOperator starts the operator with a namespace for its objects. The operator stops with the test.
 func startOperator(t *testing.T, namespace string) *operatorProcess {
 	t.Helper()
 	o := &operatorProcess{t: t, metrics: freeAddress(t), log: &lockedBuffer{}}
@@ -58,7 +58,7 @@ func startOperator(t *testing.T, namespace string) *operatorProcess {
 			"--metrics-secure=false", "--leader-elect=true", "--leader-election-namespace="+namespace, "--credentials-namespace="+namespace, "--node-image="+worldtest.TestImage)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, fmt.Sprintf("GOMEMLIMIT=%d", operatorLimit))
 		cmd.Stdout, cmd.Stderr = o.log, o.log
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics has no clean-up
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that panics runs no cleanup
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		defer func() { o.process = cmd.Process }()
@@ -82,7 +82,7 @@ func startOperator(t *testing.T, namespace string) *operatorProcess {
 			case <-stopping:
 				ended <- nil
 				return
-			case <-time.After(time.Second): // the kubelet's pause is longer
+			case <-time.After(time.Second): // a kubelet waits longer
 			}
 			if cmd, err = start(config); err != nil {
 				ended <- err
@@ -115,7 +115,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// kubeconfig writes how to reach the tests' API server into a file.
+// kubeconfig writes a kubeconfig file for the tests' API server and returns its path.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
@@ -130,7 +130,7 @@ func kubeconfig(t *testing.T) string {
 	return file
 }
 
-// lockedBuffer keeps the output of a process.
+// lockedBuffer collects the output of a process.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -150,8 +150,8 @@ func (b *lockedBuffer) tail(n int) string {
 }
 
 // holdToLimit kills an operator that exceeds the memory limit of its container, as the kernel would. It records the
-// peak while the process lives: for a process that has exited, the kernel's figure includes the memory of the process
-// that forked it.
+// peak while the process is running, because after the exit of a process the kernel's figure includes the memory of its
+// parent at the time of the fork.
 func (o *operatorProcess) holdToLimit(stopping chan struct{}) {
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		select {
@@ -173,8 +173,7 @@ func (o *operatorProcess) holdToLimit(stopping chan struct{}) {
 	}
 }
 
-// memory returns the operator's resident set in bytes, with the pages of its binary: the current size and the largest
-// so far.
+// memory returns the operator's resident memory in bytes, including pages of its binary: the current size and the peak.
 func (o *operatorProcess) memory() (now, peak int64) {
 	o.t.Helper()
 	o.mu.Lock()
@@ -184,39 +183,39 @@ func (o *operatorProcess) memory() (now, peak int64) {
 		o.t.Fatal(err)
 	}
 	resident, most := residentSet.FindSubmatch(status), largestSet.FindSubmatch(status)
-	if resident == nil || most == nil { // it has just ended
+	if resident == nil || most == nil { // the process has just exited
 		return 0, o.peak
 	}
 	return kilobytes(resident[1]), max(o.peak, kilobytes(most[1]))
 }
 
-// What /proc/PID/status says of a process's memory.
+// Memory sizes in /proc/PID/status.
 var (
 	residentSet = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)
 	largestSet  = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
 )
 
-// kilobytes is a number of them, in bytes.
+// kilobytes converts a number of kilobytes to bytes.
 func kilobytes(digits []byte) int64 {
 	n, _ := strconv.ParseInt(string(digits), 10, 64) // these are digits
 	return n << 10
 }
 
-// restarted returns the number of times that the operator was restarted after an exit.
+// restarted returns the number of restarts of the operator.
 func (o *operatorProcess) restarted() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.restarts
 }
 
-// metric returns the samples of one of the operator's metrics, indexed by their label text.
+// metric returns the samples of one of the operator's metrics by their label text.
 func (o *operatorProcess) metric(name string) map[string]float64 {
 	o.t.Helper()
 	resp, err := http.Get("http://" + o.metrics + "/metrics")
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // all of it is read
+	defer resp.Body.Close() //nolint:errcheck // it was read completely
 	out := map[string]float64{}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
@@ -238,7 +237,7 @@ func (o *operatorProcess) metric(name string) map[string]float64 {
 // heap returns the size of the operator's heap in bytes.
 func (o *operatorProcess) heap() int64 { return int64(o.metric("go_memstats_heap_inuse_bytes")[""]) }
 
-// newWorldOfProcess makes a simulated cluster for an operator in a separate process: see onLoopback.
+// newWorldOfProcess returns a simulated cluster for an operator in a separate process: see OnLoopback.
 func newWorldOfProcess(t *testing.T, answer func(*corev1.Pod, http.Handler) http.Handler) *worldtest.World {
 	t.Helper()
 	if os.Getenv(worldtest.OperatorVariable) == "" {
@@ -249,8 +248,8 @@ func newWorldOfProcess(t *testing.T, answer func(*corev1.Pod, http.Handler) http
 	return w
 }
 
-// restartAPIServer ends the tests' API server with a signal, and starts it again on the same port and data. It returns
-// how long it was away.
+// restartAPIServer stops the tests' API server with a signal, and starts it again on the same port and data. It returns
+// the time for which the API server was unavailable.
 func restartAPIServer(t *testing.T, signal syscall.Signal) time.Duration {
 	t.Helper()
 	pid, argv := apiServerProcess(t)
@@ -302,7 +301,7 @@ func apiServerProcess(t *testing.T) (pid int, argv []string) {
 	for _, file := range children {
 		text, err := os.ReadFile(file)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // the thread has ended
+			continue // the thread has exited
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -326,16 +325,16 @@ func apiServerProcess(t *testing.T) (pid int, argv []string) {
 	return 0, nil
 }
 
-// TestTwentyRunsOfAProcess: twenty runs measure at the same time, led by the released operator in a separate process.
-// In the second round the API server is killed, later terminated, and restarted each time. Nothing is lost or done
-// twice, and the operator stays below 150 MB. GEOBENCH_OPERATOR names its binary (make hostile).
+// TestTwentyRunsOfAProcess: twenty runs measure at the same time, controlled by the released operator in a separate
+// process. In the second round, the API server is killed and later terminated, and restarted each time. Nothing is lost
+// or done twice, and the operator stays below 150 MB. GEOBENCH_OPERATOR names its binary (make hostile).
 func TestTwentyRunsOfAProcess(t *testing.T) {
 	for name, signals := range map[string][]syscall.Signal{"API server stays": nil, "API server restarts": {syscall.SIGKILL, syscall.SIGTERM}} {
 		t.Run(name, func(t *testing.T) { twentyRuns(t, signals) })
 	}
 }
 
-// twentyRuns sends the signals to the API server while all of the runs measure.
+// twentyRuns sends the signals to the API server while all runs are measuring.
 func twentyRuns(t *testing.T, signals []syscall.Signal) {
 	const runs, most = 20, 150_000_000
 	w := newWorldOfProcess(t, nil)
@@ -382,8 +381,8 @@ func twentyRuns(t *testing.T, signals []syscall.Signal) {
 			return slices.Equal(w.Leftovers(r.Name), []string{"ConfigMap " + kube.ResultName(r)})
 		})
 	}
-	// Each node has loaded one data set, and each worker has started once. (A Job of the simulated cluster may recreate a
-	// pod while the operator deletes both.)
+	// Each node has loaded one data set, and each worker has started once. A Job of the simulated cluster may recreate a
+	// pod while the operator deletes both.
 	w.StartedOnce()
 	if len(w.Starts) != runs || w.Loads != 2*runs || len(w.JobsRun) != 2*runs {
 		t.Errorf("%d runs were started, %d data sets loaded and %d workers made; want %d, %d and %d", len(w.Starts), w.Loads, len(w.JobsRun), runs, 2*runs, 2*runs)
@@ -398,7 +397,7 @@ func twentyRuns(t *testing.T, signals []syscall.Signal) {
 	if peak > most {
 		t.Errorf("the operator took %d MB, want at most %d", peak/1e6, most/1_000_000)
 	}
-	if operator.restarted() > 0 { // its counters restarted at 0
+	if operator.restarted() > 0 { // a restart resets its counters
 		return
 	}
 	total := 0.0

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A repeated read returns the API server's current answer.
+// A repeated read returns the same answer as the API server.
 func TestReadMemory(t *testing.T) {
 	t.Parallel()
 	const pods = "/api/v1/namespaces/t-1/pods"
@@ -34,10 +34,10 @@ func TestReadMemory(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path   string
 		status int
-		// first happens before the path is read, underway before the first answer is there, between before the path is read
-		// again.
+		// first is called before the path is read, underway before the first answer arrives, and between before the path is
+		// read again.
 		first, underway, between func(write func(path string, lost bool))
-		// asks is the number of requests to the API server when the path is read twice.
+		// asks is the number of requests that reach the API server when the path is read twice.
 		asks int
 	}{
 		"nothing has changed":                       {asks: 1},

@@ -16,7 +16,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// The answers of a remembering client equal the API server's, before and after writes, and the caller may modify them.
+// The answers of a remembering client equal those of the API server, before and after writes, and the caller may modify
+// them.
 func TestRememberingClient(t *testing.T) {
 	t.Parallel()
 	c, namespace := worldtest.NewNamespace(t)
@@ -43,7 +44,7 @@ func TestRememberingClient(t *testing.T) {
 					must(c.List(t.Context(), list, by...))
 					must(plain.List(t.Context(), want, by...))
 					for _, l := range []client.ObjectList{list, want} {
-						l.SetResourceVersion("") // the resource version of the API server's list advances with writes elsewhere
+						l.SetResourceVersion("") // the resource version of a list in the API server advances with writes elsewhere
 					}
 					if !equality.Semantic.DeepEqual(list, want) {
 						t.Errorf("%s, %s: %+v, want %+v", when, selected, list, want)

@@ -49,8 +49,8 @@ func TestExperimentSuspends(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestExperimentChanges: if a value is added, only this value runs. A claim is judged immediately. A value that is
-// removed and added again is not measured again.
+// TestExperimentChanges: if a value is added to the sweep, only this value runs. An added claim is judged immediately.
+// A value that is removed and added again is not measured again.
 func TestExperimentChanges(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -65,7 +65,7 @@ func TestExperimentChanges(t *testing.T) {
 	}
 	for i, c := range []struct {
 		with    *worldtest.ExperimentBuilder
-		workers int // that ran so far
+		workers int // workers that have run so far
 		points  int32
 	}{
 		{worldtest.MakeExperiment("e").Sweep(worldtest.Clients, 10, 20), 4, 2},
@@ -81,7 +81,8 @@ func TestExperimentChanges(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestExperimentLosesAPoint: if a value is removed during its run, the run is deleted and the other runs continue.
+// TestExperimentLosesAPoint: if a value is removed from the sweep during its run, the run is deleted and the remaining
+// runs continue.
 func TestExperimentLosesAPoint(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -130,8 +131,8 @@ func TestExperimentNamesThatAreTaken(t *testing.T) {
 	}
 }
 
-// A run that has a point's name but another spec does not count as the point, whatever owner it names. The operator
-// replaces it with a run of the point. It leaves objects without the operator's label alone.
+// A run with a point's name but another spec does not count as the point, whatever owner it names. The operator
+// replaces it with a run of the point. If the run does not have the operator's label, the operator leaves it alone.
 func TestForgedPointDoesNotCount(t *testing.T) {
 	for name, c := range map[string]struct {
 		labelled bool
@@ -183,8 +184,8 @@ func TestForgedPointDoesNotCount(t *testing.T) {
 	}
 }
 
-// A point counts only on the unmodified database of its experiment. The operator restores a database that a user has
-// edited, and repeats the measurements made in the meantime.
+// A point counts only if it was measured on the unmodified database of its experiment. The operator restores an edited
+// database, and repeats the measurements made in the meantime.
 func TestPointOnAnEditedDatabase(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -106,7 +106,7 @@ func TestExperimentOperatorDiesAfterEveryWrite(t *testing.T) {
 	before := 0
 	w.Create(worldtest.MakeExperiment("e").Sweep(worldtest.Clients, 10).Claim("all", "size(tput('calvin')) == 1 && size(tput('slog')) == 1").Obj())
 	for range 2 {
-		w.Until("points have ended", func() bool { // each step ends with a death
+		w.Until("points have ended", func() bool { // each step ends with the operator's death
 			w.Revive()
 			w.WatchExperiment(1)
 			st := w.GetExperiment("e").Status
@@ -134,7 +134,7 @@ func TestExperimentOperatorDiesAfterEveryWrite(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestExperimentIsDeleted at each number of runs that there are by then.
+// TestExperimentIsDeleted deletes an experiment after each possible number of created runs.
 func TestExperimentIsDeleted(t *testing.T) {
 	for n := range 4 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestExperimentTriesInvalidRunsAgain(t *testing.T) {
 func TestExperimentWithoutOtherAttempts(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
-	w.Committed = 0 // Invalid because of NoTransactions, and would be again
+	w.Committed = 0 // Invalid because of NoTransactions, which would only recur
 	w.Create(worldtest.MakeExperiment("e", "calvin").Sweep(worldtest.Clients, 10).Obj())
 	e := w.UntilFinished("e", 1)
 	if p := e.Status.Results[0]; p.Attempt != 1 || p.Verdict != v1alpha1.VerdictInvalid || e.Status.Completed != 1 {
@@ -227,7 +227,7 @@ func TestExperimentWithoutOtherAttempts(t *testing.T) {
 }
 
 // TestExperimentOverInvalidRuns: a claim over an Invalid run has no result, and the experiment fails. If the experiment
-// allows the reason for the verdict, the experiment does not fail, and the claim's status names the reason.
+// allows the reason of the verdict, it does not fail, and the claim's status names the reason.
 func TestExperimentOverInvalidRuns(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -295,8 +295,8 @@ func TestExperimentOnDatabasesThatAreThere(t *testing.T) {
 	}
 }
 
-// TestExperimentIsRefused: errors that the API server cannot detect are reported in the status, with the field and the
-// right value.
+// TestExperimentIsRefused: the status reports errors that the API server cannot detect, with the field and the right
+// value.
 func TestExperimentIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -333,7 +333,7 @@ func TestExperimentIsRefused(t *testing.T) {
 			c := worldtest.ConditionOf(e, kind)
 			for _, part := range tt.message {
 				reason := "InvalidSpec"
-				if name == "profile" { // it may be applied yet
+				if name == "profile" { // the profile may be created later
 					reason = health.ReferenceNotFound
 				}
 				if c.Reason != reason || !strings.Contains(c.Message, part) {
@@ -355,8 +355,9 @@ func TestExperimentIsRefused(t *testing.T) {
 	}
 }
 
-// An operator that exits while it works on a spec leaves a mark. The next operator does that work alone. If it exits as
-// well, the work is not retried until the spec changes. So one experiment cannot block all other work of the operator.
+// An operator that exits while it works on a spec leaves a record. The next operator does that work with no other such
+// work in progress. If that operator exits as well, the work is not retried until the spec changes. So an experiment
+// cannot block all other work of the operator.
 func TestExperimentThatEndedOperators(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -378,7 +379,7 @@ func TestExperimentThatEndedOperators(t *testing.T) {
 		t.Errorf("after the end of one operator: %+v, %+v", c, w.GetExperiment("e").Status.Checks)
 	}
 	another(2)
-	for range 3 { // it stays so
+	for range 3 { // the refusal is permanent
 		w.Until("the spec is refused", func() bool { return accepted().Status == metav1.ConditionFalse })
 		if c := accepted(); c.Reason != "OperatorEnded" || w.GetExperiment("e").Status.Checks[0].Attempts != 2 {
 			t.Errorf("after the end of two operators: %+v", c)

@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// A situation is written as one word per database: its points, in the order of the sweep, as . (no run), * (in
-// progress), ! (Invalid, to be retried), + (passed), x (failed permanently). The word is in ( ) if the database exists,
-// and in [ ] if it is being deleted.
+// situation builds a schedule from one word per database. The characters are its points in the order of the sweep: .
+// (no run), * (in progress), ! (Invalid, to be retried), + (passed), x (failed permanently). The word is in ( ) if the
+// database exists, and in [ ] if it is being deleted.
 func situation(concurrency int, suspended bool, databases ...string) *schedule {
 	s := &schedule{concurrency: concurrency, suspended: suspended, points: map[string]*point{}}
 	for i, text := range databases {
@@ -56,7 +56,7 @@ func situation(concurrency int, suspended bool, databases ...string) *schedule {
 	return s
 }
 
-// Databases with hashes that share a prefix are two databases, with stable names.
+// Databases whose hashes share a prefix have different, stable names.
 func TestDatabasesWhoseHashesBeginAlike(t *testing.T) {
 	object := &v1alpha1.Experiment{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	expanded := &experiment.Experiment{}
@@ -124,7 +124,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestStrayRunsCount: the resources of a run that the spec has no more use for are not free before the run is deleted.
+// TestStrayRunsCount: a run that is no longer in the spec occupies its resources until it is deleted.
 func TestStrayRunsCount(t *testing.T) {
 	stray := &v1alpha1.BenchmarkRun{Spec: v1alpha1.BenchmarkRunSpec{DatabaseRef: v1alpha1.LocalReference{Name: "old"}}}
 	s := situation(1, false, "..")
@@ -150,10 +150,10 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestTheLargestReportFits: an experiment with the maximum number of points must not fail at its very end. Its figures
-// by type are then omitted.
+// TestTheLargestReportFits: an experiment with the maximum number of points must not fail at its very end. The figures
+// by type are omitted if necessary.
 func TestTheLargestReportFits(t *testing.T) {
-	const limit = 1 << 20 // of all values of a ConfigMap, in bytes
+	const limit = 1 << 20 // for all values of a ConfigMap, in bytes
 	for name, types := range map[string]int{"one type": 0, "several types": 5} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 1))
@@ -194,8 +194,8 @@ func TestTheLargestReportFits(t *testing.T) {
 	}
 }
 
-// The cache of an experiment, which may be large, is dropped when the experiment is deleted. It does not apply to
-// another experiment of its name.
+// The cached expansion of an experiment, which may be large, is dropped when the experiment is deleted. It does not
+// apply to another experiment of the same name.
 func TestExpansionsAreForgotten(t *testing.T) {
 	name := types.NamespacedName{Namespace: "test", Name: "e"}
 	r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(kube.Scheme()).Build(), Jobs: background.NewRunner()}
@@ -211,7 +211,7 @@ func TestExpansionsAreForgotten(t *testing.T) {
 	}
 }
 
-// The cache keeps the most recently used large experiments, within its bound.
+// The cache is bounded, and keeps the most recently used experiments.
 func TestExpansionsAreBounded(t *testing.T) {
 	large := func(runs int) *expansion {
 		return &expansion{of: "first", experiment: &experiment.Experiment{MostRuns: runs}}
@@ -239,7 +239,7 @@ func TestExpansionsAreBounded(t *testing.T) {
 	}
 }
 
-// The status of an experiment shows lower bounds of latencies as such.
+// The status of an experiment shows a lower bound of a latency as a bound.
 func TestPointsShowLowerBounds(t *testing.T) {
 	p := situation(1, false, "+").databases[0].points[0]
 	p.Run.Run = &v1alpha1.BenchmarkRun{}

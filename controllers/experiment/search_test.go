@@ -50,7 +50,7 @@ spec:
     - {id: c-1, says: locals alone have the higher peak, expression: "offered('slog', {'globalPercent': 0, 'peakPercent': 100}) > offered('slog', {'globalPercent': 50, 'peakPercent': 100})"}
 `
 
-// searchWorld is a cluster in which runs finish as soon as they are created, and in which the operator dies after each
+// searchWorld is a simulated cluster in which runs finish as soon as they are created, and the operator dies after each
 // reconciliation.
 type searchWorld struct {
 	t      *testing.T
@@ -58,7 +58,7 @@ type searchWorld struct {
 	jobs   *background.Runner
 	// ends returns the final status of a run.
 	ends func(*v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRunStatus
-	// played are the runs in the order in which they were made.
+	// played lists the runs in the order of their creation.
 	played []string
 }
 
@@ -74,7 +74,7 @@ func newSearchWorld(t *testing.T, text string, ends func(*v1alpha1.BenchmarkRun)
 	return &searchWorld{t: t, client: c, jobs: background.NewRunner(), ends: ends}
 }
 
-// step reconciles once, and ends the runs that were made.
+// step reconciles once, and finishes the created runs.
 func (w *searchWorld) step() *v1alpha1.Experiment {
 	w.t.Helper()
 	r := &Reconciler{Client: w.client, Live: w.client, Abilities: check.Default(nil), Jobs: w.jobs, Judgements: background.NewBudget(1),
@@ -115,7 +115,7 @@ func (w *searchWorld) must(err error) {
 	}
 }
 
-// keep stores the result of a run that has one.
+// keep stores the result of a run if it has one.
 func (w *searchWorld) keep(run *v1alpha1.BenchmarkRun) {
 	w.t.Helper()
 	if run.Status.ReportRef == nil {
@@ -146,7 +146,7 @@ func (w *searchWorld) finish() *v1alpha1.Experiment {
 	return nil
 }
 
-// ended returns the status of a run with a p99 above 100 ms from a given rate.
+// ended returns the status of a run. Its p99 exceeds 100 ms if the rate is above peak.
 func ended(run *v1alpha1.BenchmarkRun, peak int64) v1alpha1.BenchmarkRunStatus {
 	rate := run.Spec.Load.RatePerSecond
 	st := v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageCompleted, Verdict: v1alpha1.VerdictPassed, ReportRef: &v1alpha1.LocalReference{Name: run.Name + "-result"},
@@ -157,8 +157,8 @@ func ended(run *v1alpha1.BenchmarkRun, peak int64) v1alpha1.BenchmarkRunStatus {
 	return st
 }
 
-// TestSearchIsPlayed: probes run in order on one database, by operators that know only what they observe; then the
-// shares of the peak run.
+// TestSearchIsPlayed: probes run in order on one database, although each operator knows only the existing objects. Then
+// the points run at their shares of the peak.
 func TestSearchIsPlayed(t *testing.T) {
 	w := newSearchWorld(t, searching, func(run *v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRunStatus {
 		return ended(run, map[int32]int64{0: 900, 50: 250}[run.Spec.Workload.Micro.GlobalPercent])
@@ -204,7 +204,7 @@ func TestSearchIsPlayed(t *testing.T) {
 func TestSearchWithoutAPeak(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends   func(*v1alpha1.BenchmarkRun) v1alpha1.BenchmarkRunStatus
-		reason string // of the condition Failed
+		reason string // reason of the condition Failed
 		search v1alpha1.SearchReason
 		says   string
 		probes int32

@@ -28,7 +28,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// onTime fails the test unless a fault had its true times within the tolerance of its plan.
+// onTime fails the test unless the actual times of a fault are within the tolerance of its plan.
 func onTime(t *testing.T, f *result.Fault, tolerance time.Duration) {
 	t.Helper()
 	for _, x := range []struct {
@@ -47,8 +47,8 @@ func onTime(t *testing.T, f *result.Fault, tolerance time.Duration) {
 	}
 }
 
-// Nodes and sidecars keep the time of their faults by themselves: whatever keeps the operator busy, or the API server
-// away, they begin and end when they should.
+// Nodes and sidecars keep the time of their faults by themselves: the faults start and stop on time even if the
+// operator is busy or the API server is unavailable.
 func TestFaultsKeepTheirTimeWithoutTheOperator(t *testing.T) {
 	const cut = "[{name: cut, at: 15s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]"
 	for name, tt := range map[string]struct {
@@ -96,7 +96,7 @@ func TestFaultMistimed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		emulation v1alpha1.Emulation
 		faults    string
-		world     func(w *worldtest.World) // when measuring begins
+		world     func(w *worldtest.World) // applied when measuring starts
 		reason    string
 		says      string
 	}{
@@ -190,7 +190,7 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			cm.Data[file] = strings.Replace(text, `"delayMicros": 50000`, `"delayMicros": 500`, 1)
 		}
 		w.Must(w.Client.Update(w.Ctx, cm))
-		w.Away(time.Second) // then the operator writes them again
+		w.Away(time.Second) // then the operator sends its instructions again
 	}
 	for name, tt := range map[string]struct {
 		emulation v1alpha1.Emulation
@@ -210,7 +210,7 @@ func TestUndeclaredDisturbances(t *testing.T) {
 			attack: func(w *worldtest.World) {
 				w.Until("it is over", func() bool { return faultIn(w.GetRun("r"), fault.Done) })
 				w.FakeClock.Step(3 * time.Second)
-				disturb(admin.Disturbance{SlowPercent: 100}, time.Second)(w) // the same once more
+				disturb(admin.Disturbance{SlowPercent: 100}, time.Second)(w) // the same disturbance again
 			}, says: []string{"slower by 100% from"}},
 		"while it warms up": {stage: v1alpha1.StageWarmup, attack: func(w *worldtest.World) {
 			w.Until("the start is known", func() bool { return w.GetRun("r").Status.WarmupStartTime != nil })
@@ -277,16 +277,16 @@ func TestUndeclaredDisturbances(t *testing.T) {
 	}
 }
 
-// Chaos Mesh shuts a pod down by replacing its images, including the image of its sidecar, which restarts as planned.
-// The operator detects a sidecar that restarts at another time, or that disturbs the pod afterwards.
+// Chaos Mesh shuts a pod down by replacing its images, including the image of its sidecar, so the sidecar restarts as
+// planned. The operator detects a sidecar that restarts at another time, or that disturbs the pod afterwards.
 func TestSidecarsOfPodsThatAreShutDown(t *testing.T) {
 	const down = "{name: down, at: 3s, duration: 4s, nodeShutdown: {target: {regions: [us-west-2]}}}"
 	const link = "name: slow, networkDelay: {between: {}, delay: 10ms}"
 	forget := func(w *worldtest.World, region string) { delete(w.PlayedSidecars.Logs, w.NodePod("d", region, 0).UID) }
 	for name, tt := range map[string]struct {
 		faults string
-		attack func(w *worldtest.World) // once the pod runs again
-		says   string                   // nothing where the run passes
+		attack func(w *worldtest.World) // applied once the pod runs again
+		says   string                   // empty if the run passes
 	}{
 		"alone":                             {faults: "[" + down + "]"},
 		"while a link is slower":            {faults: "[" + down + ", {" + link + ", at: 1s, duration: 12s}]"},
@@ -328,8 +328,8 @@ func TestSidecarsOfPodsThatAreShutDown(t *testing.T) {
 	}
 }
 
-// Chaos Mesh disturbs the pods of a run on behalf of any user that may create its objects, in any namespace. The
-// objects may be deleted before the operator looks.
+// Any user that may create Chaos Mesh objects, in any namespace, can disturb the pods of a run, and can delete the
+// objects before the operator looks.
 func TestStrangersChaos(t *testing.T) {
 	stranger := func(w *worldtest.World, kind string, pods ...string) *unstructured.Unstructured {
 		var of []any
@@ -344,9 +344,9 @@ func TestStrangersChaos(t *testing.T) {
 	const fault = "[{name: full, at: 3s, duration: 3s, memoryStress: {target: {regions: [us-west-2]}, size: 16Mi}}]"
 	for name, tt := range map[string]struct {
 		object func(w *worldtest.World) *unstructured.Unstructured
-		stage  v1alpha1.Stage // at which it is made and, unless it stays, deleted
+		stage  v1alpha1.Stage // in which the object is created and, unless it stays, deleted
 		stays  bool
-		says   []string // nothing where the run passes
+		says   []string // nil if the run passes
 	}{
 		"a link is slowed for a moment": {stage: v1alpha1.StageMeasure, object: func(w *worldtest.World) *unstructured.Unstructured {
 			return stranger(w, chaosmesh.NetworkChaos, "d-us-west-2-0")
@@ -382,7 +382,7 @@ func TestStrangersChaos(t *testing.T) {
 			defer stop()
 			run := worldtest.MakeRun("r").Database("d").Duration(20 * time.Second)
 			if tt.says == nil {
-				run.Faults(fault) // of Chaos Mesh, and the run's own
+				run.Faults(fault) // the run's own fault, injected by Chaos Mesh
 			}
 			w.Create(worldtest.MakeDatabase("d").Obj(), run.Obj())
 			w.UntilStage("r", tt.stage)

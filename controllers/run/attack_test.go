@@ -24,10 +24,10 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// These tests show how a user that may write objects of the namespace, but reads none of its Secrets, can affect a run.
+// These tests show how a user that may write objects of the namespace, but may not read its Secrets, can affect a run.
 // docs/security.md has the table.
 
-// invalid fails the test unless the run is Invalid for the reason, and its message says what.
+// invalid fails the test unless the run is Invalid for the reason and its message contains all texts.
 func invalid(t *testing.T, run *v1alpha1.BenchmarkRun, reason string, says ...string) {
 	t.Helper()
 	st := &run.Status
@@ -41,7 +41,7 @@ func invalid(t *testing.T, run *v1alpha1.BenchmarkRun, reason string, says ...st
 	}
 }
 
-// passed checks that a run passed, and reports its outcome otherwise.
+// passed fails the test unless the run has passed.
 func passed(t *testing.T, run *v1alpha1.BenchmarkRun) {
 	t.Helper()
 	if st := &run.Status; st.Verdict != v1alpha1.VerdictPassed {
@@ -82,7 +82,7 @@ func TestResultOfAnotherIsRefused(t *testing.T) {
 	}
 }
 
-// A result cannot be changed, and the operator does not accept a replacement of it.
+// A result cannot be changed, and the operator does not accept a replacement.
 func TestResultIsImmutable(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -153,8 +153,8 @@ func TestForgedReports(t *testing.T) {
 	}
 }
 
-// Workers run the configuration of the run. If a user changes the configuration before the workers read it, their
-// reports reveal the change.
+// Workers execute the configuration that they read. If a user changes the configuration before the workers read it,
+// their reports reveal the change.
 func TestWorkersAreToldSomethingElse(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -172,7 +172,7 @@ func TestWorkersAreToldSomethingElse(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "ReportForged", "worker 0 of region us-west-2", "configuration")
 }
 
-// The operator accepts no snapshots of the nodes except those it has written.
+// The operator accepts only snapshots of the nodes that it has written itself.
 func TestSnapshotsAreSealed(t *testing.T) {
 	for name, attack := range map[string]func(w *worldtest.World, cm *corev1.ConfigMap){
 		"changed": func(w *worldtest.World, cm *corev1.ConfigMap) {
@@ -200,7 +200,7 @@ func TestSnapshotsAreSealed(t *testing.T) {
 	}
 }
 
-// Workers with clocks that differ do not start at the same time, whichever clock is ahead.
+// A run whose workers' clocks differ too much does not start, whichever clock is ahead.
 func TestClocksAreApart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		behind  time.Duration
@@ -231,7 +231,7 @@ func TestClocksAreApart(t *testing.T) {
 	}
 }
 
-// The result shows the network that was measured, not what its profile says by then.
+// The result shows the network that was measured, not the profile at the end of the run.
 func TestProfileIsEditedDuringARun(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -257,8 +257,8 @@ func TestProfileIsEditedDuringARun(t *testing.T) {
 	}
 }
 
-// The database's nodes are replaced with an edited profile before the run is tied to them. The run would measure a
-// network other than the network for which it was accepted.
+// The database's nodes are replaced with an edited profile before the run is tied to an incarnation. The run would
+// measure a network other than the network for which it was accepted.
 func TestProfileIsEditedWhenARunBegins(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -268,7 +268,7 @@ func TestProfileIsEditedWhenARunBegins(t *testing.T) {
 	for w.GetRun("r").Status.Stage != v1alpha1.StageProvision {
 		w.Reconcile(w.Run, w.GetRun("r"))
 	}
-	// The database looked before the run had taken it.
+	// The database was reconciled before the run reserved it.
 	w.EditProfile("wan", 10*time.Millisecond)
 	db := w.GetDatabase("d")
 	db.Status.ActiveRun = ""
@@ -301,8 +301,8 @@ func TestManifestsAreSealed(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "SnapshotForged", cm.Name)
 }
 
-// A topology that the operator did not write is rejected: it would define the network that the measurement is compared
-// with.
+// A topology that the operator did not write is rejected, because it would define the network with which the
+// measurement is compared.
 func TestTopologyIsSealed(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -321,7 +321,7 @@ func TestTopologyIsSealed(t *testing.T) {
 	}
 }
 
-// A pod with the name of a kernel probe that does not belong to the database is ignored, and not deleted.
+// A pod with the name of a kernel probe that does not belong to the database is neither used nor deleted.
 func TestProbeOfAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -360,7 +360,7 @@ func TestWaysAreEdited(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stage  v1alpha1.Stage
 		attack func(w *worldtest.World)
-		says   []string // nothing where the run passes
+		says   []string // nil if the run passes
 	}{
 		"a Service is edited": {stage: v1alpha1.StageMeasure, attack: turn, says: []string{"Service d-us-west-2, which decides where connections of the run's pods lead, was written to"}},
 		"a Service is edited while a change waits": {stage: v1alpha1.StageMeasure, attack: func(w *worldtest.World) {
@@ -407,14 +407,14 @@ func TestWaysAreEdited(t *testing.T) {
 	}
 }
 
-// A policy does not stop to be the run's while a fault has killed all the pods that it selects.
+// A policy remains relevant for the run while a fault has killed all pods that it selects.
 func TestWaysOfKilledPods(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
 	w.Create(worldtest.MakeDatabase("d").Program().Client().Emulation(v1alpha1.EmulationSidecar).Obj(),
 		worldtest.MakeRun("r").Database("d").Duration(20*time.Second).Faults("[{name: kill, at: 4s, podKill: {target: {}}}]").Obj())
 	w.Until("the pods are killed", func() bool { return faultIn(w.GetRun("r"), fault.WaitPropagated, fault.Cleanup, fault.Done) })
-	for _, region := range []string{"us-west-2", "ap-northeast-1"} { // Kubernetes takes its time to make others
+	for _, region := range []string{"us-west-2", "ap-northeast-1"} { // Kubernetes takes its time to create replacements
 		w.Must(client.IgnoreNotFound(w.Client.Delete(w.Ctx, w.NodePod("d", region, 0), client.GracePeriodSeconds(0))))
 	}
 	w.Reconcile(w.Run, w.GetRun("r"))
@@ -442,8 +442,7 @@ func TestPoliciesWaitWithTheChange(t *testing.T) {
 	})
 }
 
-// A tag that has moved between the times at which the machines of a database pulled it is not the same program in all
-// regions.
+// If a tag was moved between the pulls of a database's machines, the regions do not run the same program.
 func TestTagHasMoved(t *testing.T) {
 	const a, b = "sha256:aaaa", "sha256:bbbb"
 	for name, tt := range map[string]struct {
@@ -453,7 +452,7 @@ func TestTagHasMoved(t *testing.T) {
 		"the same":                   {"docker.io/library/db@" + a, "docker.io/library/db@" + a, nil},
 		"another":                    {"docker.io/library/db@" + a, "docker.io/library/db@" + b, []string{"d-us-west-2-0", a, "d-ap-northeast-1-0", b, "name it by its digest"}},
 		"another, imported":          {a, b, []string{a, b}},
-		"one was imported":           {"docker.io/library/db@" + a, b, nil}, // its digest is of something else
+		"one was imported":           {"docker.io/library/db@" + a, b, nil}, // its digest identifies something else
 		"the runtime does not tell":  {"", b, nil},
 		"what it tells is no digest": {"x", "y", nil},
 	} {

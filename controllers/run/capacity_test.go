@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Pods that request more CPU than all machines have would never start. A cluster that may grow, or that has an unknown
-// size, refuses nothing.
+// Pods that request more CPU than all machines have would never start. Nothing is refused if the cluster may grow or
+// its size is unknown.
 func TestCrowded(t *testing.T) {
 	machine := func(cpu string, change func(*corev1.Node)) corev1.Node {
 		n := corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}

@@ -24,8 +24,8 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// With Chaos Mesh and a kernel that can delay, Auto takes it; objects are made once pods run, follow the pods, and are
-// gone before the database is.
+// With Chaos Mesh and a kernel that can delay packets, Auto selects Chaos Mesh. Its objects are created once pods run,
+// are updated with the pods, and are deleted before the database.
 func TestChaosMesh(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -56,7 +56,7 @@ func TestChaosMesh(t *testing.T) {
 	})
 	w.UntilReady("d")
 
-	// Without Chaos Mesh's answer the objects remain, and so does the database, until they are forced.
+	// While Chaos Mesh does not respond, the objects and the database remain, until the objects are removed by force.
 	w.ChaosMesh = false
 	w.Must(w.Client.Delete(w.Ctx, w.GetDatabase("d")))
 	for range 5 {
@@ -71,7 +71,7 @@ func TestChaosMesh(t *testing.T) {
 	})
 }
 
-// A backend that was asked for by name and does not work is refused with the reason and a way out.
+// A backend that is requested by name but does not work is refused, with the reason and an alternative.
 func TestChaosMeshWithoutNetem(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -94,7 +94,7 @@ func TestChaosMeshWithoutNetem(t *testing.T) {
 	}
 }
 
-// A program that knows nothing of Geobench meets the declared network by a sidecar.
+// Sidecars provide the declared network for a program that is not part of Geobench.
 func TestProgramBehindSidecars(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -148,7 +148,7 @@ func TestProgramBehindSidecars(t *testing.T) {
 		t.Errorf("environment %v", env)
 	}
 
-	// A quiet database is not written again.
+	// The objects of an idle database are not written again.
 	objects := []client.Object{w.GetDatabase("d"), w.Get("d-us-west-2", &appsv1.StatefulSet{}), w.Get("d-us-west-2-workers", &corev1.Service{}), w.Get("d-network-us-west-2", &corev1.ConfigMap{}), pod}
 	for range 5 {
 		w.Step()
@@ -160,7 +160,7 @@ func TestProgramBehindSidecars(t *testing.T) {
 	}
 }
 
-// A program's pod that is replaced is neither a new incarnation nor without a trace: the gap is there.
+// A replaced pod of a program does not start a new incarnation, but its replacement is recorded as a gap.
 func TestReplacedPodLeavesAGap(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -185,7 +185,7 @@ func TestReplacedPodLeavesAGap(t *testing.T) {
 	if g := db.Status.EmulationGaps; len(g) != 1 || g[0].To.Sub(g[0].From.Time) != 2500*time.Millisecond {
 		t.Errorf("gaps %+v", g)
 	}
-	// The same pod's links are lost once more: this adds one gap, no matter how many times the operator looks.
+	// The same pod loses its links once more. This adds exactly one gap, no matter how many times the operator looks.
 	w.Mu.Lock()
 	w.PlayedNodes[replaced.Status.PodIP].Complete = time.Time{}
 	w.Mu.Unlock()
@@ -200,7 +200,7 @@ func TestReplacedPodLeavesAGap(t *testing.T) {
 	}
 }
 
-// The network counts as emulated only once each sidecar says so.
+// The network counts as emulated only once every sidecar reports it.
 func TestSidecarsThatLag(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -222,11 +222,11 @@ func TestSidecarsThatLag(t *testing.T) {
 	}
 	w.PlayedSidecars.Behind = 0
 	w.UntilReady("d")
-	// The operator uses native nodes: the pods add no delay themselves.
+	// Nodes of Geobench's own engines with sidecars do not delay messages themselves.
 	if d := w.PlayedNodes[w.NodePod("d", "us-west-2", 0).Status.PodIP].Database; d.Emulate {
 		t.Error("nodes and sidecars would both delay")
 	}
-	// A change of the backend is a new incarnation, and the old backend leaves no objects.
+	// A change of the backend requires a new incarnation, and the old backend leaves no objects.
 	w.PatchDatabase("d", func(db *v1alpha1.GeoDatabase) { db.Spec.Network.Emulation = v1alpha1.EmulationBuiltIn })
 	w.Until("the sidecars are gone", func() bool {
 		left := 0
@@ -244,7 +244,7 @@ func TestSidecarsThatLag(t *testing.T) {
 	w.UntilReady("d")
 }
 
-// Workers of a run get a sidecar too, and the run waits for the network that the sidecars make.
+// Workers of a run also have sidecars, and the run waits for the network that the sidecars emulate.
 func TestRunBehindSidecars(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -272,8 +272,8 @@ func TestRunBehindSidecars(t *testing.T) {
 	}
 }
 
-// If pods may not change their network, Sidecar is refused with a suggested alternative. Auto then injects nothing and
-// states the reason.
+// If pods may not change their network, Sidecar is refused with an alternative. Auto then injects nothing and states
+// the reason.
 func TestSidecarsAreForbidden(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -305,8 +305,8 @@ func TestSidecarsAreForbidden(t *testing.T) {
 	}
 }
 
-// A namespace with an exhausted quota accepts no pod at all. This is no evidence against sidecars, so a database waits,
-// and Auto does not fall back to an undelayed network.
+// A namespace with an exhausted quota accepts no pod at all. That says nothing about sidecars, so a database waits, and
+// Auto does not fall back to a network without delay.
 func TestQuotaIsUsedUp(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// However long its texts are, the API server takes a run's status.
+// The API server accepts a run's status, however long its texts are.
 func TestStatusFits(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	st := v1alpha1.BenchmarkRunStatus{

@@ -13,14 +13,14 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// keep returns a copy of an object that can be created again, by a user that may write ConfigMaps.
+// keep returns a copy of an object that a user can create again.
 func keep(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	kept := cm.DeepCopy()
 	kept.ResourceVersion, kept.UID, kept.ManagedFields = "", "", nil
 	return kept
 }
 
-// A run that returns to an earlier runID, as Flux does when it reverts a patch, is a new execution: remains of the
+// A run that is set back to an earlier runID, as Flux does when it reverts a patch, is a new execution. Remains of the
 // earlier execution are not its result.
 func TestEarlierRunIDIsAnotherExecution(t *testing.T) {
 	for name, again := range map[string]func(w *worldtest.World){
@@ -69,7 +69,7 @@ func TestEarlierRunIDIsAnotherExecution(t *testing.T) {
 	}
 }
 
-// A functional test of an earlier execution does not count for the database of a later execution.
+// A functional test of an earlier execution does not count for a later execution.
 func TestTestsOfAnEarlierExecutionAreNotTaken(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -94,14 +94,15 @@ func putBackSnapshot(w *worldtest.World, run *v1alpha1.BenchmarkRun, kept *corev
 	w.PutBack(kept)
 }
 
-// A user that may write ConfigMaps keeps the ConfigMaps of a good execution and restores them in a later execution with
-// the same runID.
+// A user that may write ConfigMaps saves the ConfigMaps of a good execution, and restores them in a later execution
+// with the same runID.
 func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
-		kept   func(w *worldtest.World, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap // while the first execution judges
+		// called while the first execution is evaluated
+		kept   func(w *worldtest.World, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap
 		attack func(w *worldtest.World, run *v1alpha1.BenchmarkRun, kept *corev1.ConfigMap)
 		stage  v1alpha1.Stage
-		reason string // empty: the run passes, with its own figures
+		reason string // empty if the run passes with its own figures
 	}{
 		"the result, as it was": {stage: v1alpha1.StageMeasure, attack: func(w *worldtest.World, _ *v1alpha1.BenchmarkRun, kept *corev1.ConfigMap) { w.PutBack(kept) }},
 		"the result, labelled": {stage: v1alpha1.StageMeasure, reason: "ResultForged", attack: func(w *worldtest.World, run *v1alpha1.BenchmarkRun, kept *corev1.ConfigMap) {
@@ -165,7 +166,7 @@ func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 	}
 }
 
-// A ConfigMap that replaces the result after the end is not accepted as the run's result.
+// A ConfigMap that replaces the result after the end of the run is not accepted as its result.
 func TestEarlierResultPutBackAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

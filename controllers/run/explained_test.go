@@ -11,11 +11,11 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A fault explains that a container ends while it acts on the node, and nothing afterwards.
+// A fault explains the exit of a container while it affects the node, and nothing afterwards.
 func TestFaultsExplainRestartsWhileTheyAct(t *testing.T) {
 	const skew = "[{name: skew, at: 2s, duration: 3s, clockSkew: {target: {regions: [ap-northeast-1]}, offset: 10ms}}]"
 	for name, tt := range map[string]struct {
-		ends   time.Duration // from the start of measuring
+		ends   time.Duration // relative to the start of measuring
 		reason string
 	}{
 		"while it acts": {3 * time.Second, ""},

@@ -25,8 +25,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Functional tests are separate runs directly before the run that requests them, whichever runs wait; its result names
-// them. This holds for Geobench's own engines, for programs and for external databases.
+// Functional tests are separate runs directly before the run that requests them, even if other runs wait, and its
+// result names them. This holds for Geobench's own engines, for programs and for external databases.
 func TestFunctionalTestsComeBeforeTheRun(t *testing.T) {
 	for name, db := range map[string]*v1alpha1.GeoDatabase{
 		"native":    worldtest.MakeDatabase("d").Partitions(2).Obj(),
@@ -51,7 +51,7 @@ func TestFunctionalTestsComeBeforeTheRun(t *testing.T) {
 				t.Error("tests are made before it is their turn")
 			}
 			got := w.Takers("t")
-			// Runs of the same second take turns in the order of their names.
+			// Runs created in the same second take turns in the order of their names.
 			want := []string{"r-snapshot", "r-deadlock", "r", "s", "t-snapshot", "t-deadlock", "t"}
 			if !slices.Equal(got, want) {
 				t.Errorf("the database was used by %v, want %v", got, want)
@@ -80,7 +80,7 @@ func TestFunctionalTestsComeBeforeTheRun(t *testing.T) {
 	}
 }
 
-// kubectl shows which runs are tests of others.
+// kubectl shows which runs are functional tests, and of which runs.
 func TestFunctionalTestsAreShownAsSuch(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -95,7 +95,7 @@ func TestFunctionalTestsAreShownAsSuch(t *testing.T) {
 	req.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 	resp, err := api.Do(req)
 	w.Must(err)
-	defer resp.Body.Close() //nolint:errcheck // all of it is read
+	defer resp.Body.Close() //nolint:errcheck // it was read completely
 	text, err := io.ReadAll(resp.Body)
 	w.Must(err)
 	var table metav1.Table
@@ -112,8 +112,8 @@ func TestFunctionalTestsAreShownAsSuch(t *testing.T) {
 	}
 }
 
-// A run of which a test has not passed is not begun, and says so as geobench run does. All tests are played all the
-// same.
+// A run does not start if one of its tests has not passed, and reports the same message as geobench run. All tests run
+// in any case.
 func TestFunctionalTestDoesNotPass(t *testing.T) {
 	for name, tc := range map[string]struct {
 		world   func(*worldtest.World)
@@ -143,7 +143,7 @@ func TestFunctionalTestDoesNotPass(t *testing.T) {
 	}
 }
 
-// The operator may die after any write, also between a run and its tests.
+// The operator may die after any write, including writes between a run and its tests.
 func TestOperatorDiesAfterEveryWriteOfTests(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -165,7 +165,7 @@ func TestOperatorDiesAfterEveryWriteOfTests(t *testing.T) {
 	w.RanOnce()
 }
 
-// A run that is deleted leaves nothing of its tests, in whatever stage they are, and the database is free.
+// A deleted run leaves no objects of its tests, whatever their stage, and the database is free.
 func TestDeletionLeavesNoTests(t *testing.T) {
 	for _, stage := range append(slices.Clone(worldtest.ActiveStages), v1alpha1.StageCompleted) {
 		t.Run(string(stage), func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestChangesWhileTestsArePlayed(t *testing.T) {
 	})
 }
 
-// Runs that expire keep the results of their tests, too; a later run of the same name replaces them.
+// The results of the tests of an expired run are kept, too. A later run of the same name replaces them.
 func TestTestsExpireWithTheirRun(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -325,7 +325,7 @@ func TestTestsExpireWithTheirRun(t *testing.T) {
 	}
 }
 
-// A run of somebody else that has the name of a test is left alone.
+// A foreign run with the name of a test is left alone.
 func TestNameOfATestIsTaken(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -341,8 +341,8 @@ func TestNameOfATestIsTaken(t *testing.T) {
 	}
 }
 
-// A run with another spec does not pass for a functional test, whatever owner it names: the operator replaces it with a
-// run of the test. It leaves objects without the operator's label alone.
+// A run with another spec does not count as a functional test, whatever owner it names: the operator replaces it with a
+// run of the test. If the run does not have the operator's label, the operator leaves it alone.
 func TestForgedTestDoesNotCount(t *testing.T) {
 	for name, labelled := range map[string]bool{"labelled": true, "plain": false} {
 		t.Run(name, func(t *testing.T) {
@@ -375,8 +375,8 @@ func TestForgedTestDoesNotCount(t *testing.T) {
 	}
 }
 
-// The operator may not delete foreign objects, whatever owner they name: a run must be able to continue without the
-// deletion.
+// The operator may not delete foreign objects, whatever owner they name, so a run must be able to continue without
+// deleting them.
 func TestForgedTestHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

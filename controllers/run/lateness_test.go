@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/base/late"
 )
 
-// standsStill returns the record of a process that is on time in a window of ten seconds, but stalls for part of it.
-// Times count from the start of measuring, and zero is the value of the process's clock at that time.
+// standsStill returns the record of a process that is on time in a window of ten seconds, except for one stall. Times
+// are relative to the start of measuring, and zero is the value of the process's clock at that time.
 func standsStill(zero, from, still time.Duration) *late.Record {
 	start := zero - 5*time.Second
 	r := late.NewRecorder(func() time.Duration { return start }, func() time.Duration { return 0 })
@@ -28,8 +28,8 @@ func standsStill(zero, from, still time.Duration) *late.Record {
 	return r.Record()
 }
 
-// A node or a sidecar that stalls while it is measured makes the run Invalid. A stall that a fault of the manifest
-// causes is permitted while the fault lasts.
+// A stall of a node or a sidecar during the measurement makes the run Invalid. A stall that a declared fault causes is
+// permitted while the fault lasts.
 func TestNodesStandStill(t *testing.T) {
 	const busy = "[{name: busy, at: 3s, duration: 4s, cpuStress: {target: {regions: [ap-northeast-1]}}}]"
 	for name, tt := range map[string]struct {
@@ -91,7 +91,7 @@ func TestNodesStandStill(t *testing.T) {
 	}
 }
 
-// Nodes that a quota stops make the run Invalid, unless the manifest sets it.
+// Nodes that a CPU quota throttles make the run Invalid, unless the manifest sets the quota.
 func TestNodesAreThrottled(t *testing.T) {
 	for name, tt := range map[string]struct {
 		limit     string
@@ -128,7 +128,8 @@ func TestNodesAreThrottled(t *testing.T) {
 	}
 }
 
-// The result has the clocks of nodes, and checks the clock bound of engines with answers that depend on clocks.
+// The result contains the clocks of nodes. For engines whose answers depend on clocks, their declared clock bound is
+// checked.
 func TestClocksOfNodesAreApart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		engine string

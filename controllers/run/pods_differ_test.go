@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// cpuOf gives the first container of pods with a role a CPU limit.
+// cpuOf returns a function that sets a CPU limit on the first container of pods with the given role.
 func cpuOf(role, limit string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		if pod.Labels[kube.LabelRole] == role {
@@ -28,7 +28,7 @@ func cpuOf(role, limit string) func(*corev1.Pod) {
 	}
 }
 
-// If the cluster changes pods on creation in a way that no manifest declares, the database is not the declared
+// If the cluster changes pods at creation in a way that no manifest declares, the deployed database is not the declared
 // database.
 func TestPodsDiffer(t *testing.T) {
 	limitRange := func(limits, requests corev1.ResourceList) *corev1.LimitRange {

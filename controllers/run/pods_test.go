@@ -84,7 +84,7 @@ func TestPodDiffers(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tt.says)
 		}
 	}
-	// A request that a template leaves out is its limit.
+	// An omitted request equals the limit.
 	template.Containers[0].Resources.Requests = nil
 	pod := &corev1.Pod{Spec: *template.DeepCopy()}
 	pod.Spec.Containers[0].Resources.Requests = list("", "8Gi")

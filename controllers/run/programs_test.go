@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A program that ends while it is measured, and is started again in its pod, has been away: no fault says so.
+// A program that exits during the measurement and restarts in its pod was unavailable, which no fault declares.
 func TestProgramRestarts(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -23,7 +23,8 @@ func TestProgramRestarts(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "NodeLost", "d-ap-northeast-1-0", "OOMKilled")
 }
 
-// A node that continues from its journal counts as the same process, but it was away, and its counters start at 0.
+// A node that recovers from its journal counts as the same process, but it was unavailable, and its counters start at
+// 0.
 func TestNodeWithAJournalRestarts(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -66,7 +67,7 @@ func TestConfigurationIsEditedDuringARun(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attack func(w *worldtest.World)
 		reason string
-		says   string // of the condition ManifestsUnchanged, where the run passes
+		says   string // expected in the condition ManifestsUnchanged, if the run passes
 	}{
 		"edited": {attack: func(w *worldtest.World) { w.Rewrite(func(cm *corev1.ConfigMap) { cm.Data["db.conf"] = "fsync = off" }) }, reason: "ManifestEdited"},
 		"a file more": {attack: func(w *worldtest.World) {
@@ -98,14 +99,14 @@ func TestConfigurationIsEditedDuringARun(t *testing.T) {
 	}
 }
 
-// The resources of a node's pod and its set of containers can change while it runs: by hand, or by an autoscaler.
+// The resources and the containers of a node's pod can change while it runs, by hand or by an autoscaler.
 func TestPodsAreChangedDuringARun(t *testing.T) {
 	cpu := func(n string) *corev1.ResourceRequirements {
 		return &corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}}
 	}
 	for name, tt := range map[string]struct {
 		change func(pod *corev1.Pod)
-		says   []string // nothing where the run passes
+		says   []string // nil if the run passes
 	}{
 		"resized": {func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].Resources = cpu("4") }, []string{`container node may use {"limits":{"cpu":"4"}`, `no longer {"limits":{"cpu":"2"}`}},
 		"looked into": {func(pod *corev1.Pod) {

@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Of the runs that wait for a database only the first is woken up, and only once no run uses it. Runs that do not wait
-// for their turn are always woken up.
+// Of the runs that wait for a database, only the first is woken up, and only while no run uses the database. Runs that
+// do not wait for their turn are always woken up.
 func TestWhoIsWokenUp(t *testing.T) {
 	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	run := func(name string, stage v1alpha1.Stage, reason string) *v1alpha1.BenchmarkRun {
@@ -54,7 +54,7 @@ func TestWhoIsWokenUp(t *testing.T) {
 	}
 }
 
-// A waiting run names runs ahead of it, and the number of further runs.
+// The message of a waiting run names the run ahead of it, and the number of further runs.
 func TestQueueSaysWhoIsAhead(t *testing.T) {
 	for n, want := range map[int]string{1: "waiting for BenchmarkRun r0, which uses GeoDatabase d or comes first",
 		3: "waiting for BenchmarkRun r0, which uses GeoDatabase d or comes first; 2 more come before this run"} {
@@ -74,8 +74,8 @@ func TestQueueSaysWhoIsAhead(t *testing.T) {
 	}
 }
 
-// A run that claims to be a functional test has the turn of the run that it tests, and of no other run: not of a run
-// that is over, or that has no such test.
+// A functional test has the turn of the run that requested it. A run that claims to be a test of another run, which is
+// over or has no such test, does not.
 func TestTurnsOfTests(t *testing.T) {
 	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	run := func(name string, owner *v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {

@@ -21,7 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// chaosFaults need Chaos Mesh, all four kinds of its objects; but for slow, which nodes do.
+// chaosFaults covers all four kinds of Chaos Mesh objects. Only the fault slow is injected by nodes.
 const chaosFaults = `
 - {name: busy, at: 1s, duration: 2s, cpuStress: {target: {regions: [us-west-2]}}}
 - {name: cut, at: 1s, duration: 2s, networkPartition: {from: {regions: [us-west-2]}}}
@@ -31,9 +31,9 @@ const chaosFaults = `
 - {name: kill, at: 6s, podKill: {target: {regions: [ap-northeast-1]}}}
 `
 
-// Chaos Mesh limits the bandwidth to some pods by a queueing discipline below a prio. If a kernel does not have the
-// discipline, it would refuse the object and the pod would be unusable for all later objects. Therefore the operator
-// does not create the object.
+// Chaos Mesh limits the bandwidth to some pods with a queueing discipline below a prio. A kernel without this
+// discipline would reject it, and the pod would be unusable for all later objects, so the operator does not create the
+// object.
 func TestBandwidthByChaosMeshAsksTheKernel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ kernel, refused string }{
@@ -60,8 +60,8 @@ func TestBandwidthByChaosMeshAsksTheKernel(t *testing.T) {
 	}
 }
 
-// A fault that Chaos Mesh is slow to inject changes nothing about others: neither do they begin when it does, nor did
-// they not last because it does not yet.
+// A fault that Chaos Mesh is slow to inject does not affect other faults: neither their start times nor the check that
+// they last.
 func TestEachFaultOfChaosMeshHasItsTimes(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -88,8 +88,8 @@ func TestEachFaultOfChaosMeshHasItsTimes(t *testing.T) {
 	}
 }
 
-// Removing Chaos Mesh during a fault also removes its objects, but their effects stay in the pods. The run reports this
-// and is Invalid, and the pods are replaced.
+// If Chaos Mesh is removed during a fault, its objects are removed, too, but their effects stay in the pods. The run
+// reports this and is Invalid, and the pods are replaced.
 func TestChaosMeshIsRemovedDuringAFault(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -125,7 +125,7 @@ func TestChaosMeshIsRemovedDuringAFault(t *testing.T) {
 	}
 }
 
-// Where Chaos Mesh emulates the links, a fault is another set of its objects, and the time between the sets is a gap.
+// If Chaos Mesh emulates the links, a link fault replaces its set of objects. The time between the two sets is a gap.
 func TestChaosMeshLinkFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// builtInFaults are faults that nodes inject into themselves, two of them at the same time.
+// builtInFaults are faults that nodes inject into themselves. Two of them overlap.
 const builtInFaults = `
 - {name: slow, at: 2s, duration: 4s, networkDelay: {between: {from: [us-west-2], oneWay: true}, delay: 30ms}}
 - {name: busy, at: 3s, duration: 1s, cpuStress: {target: {role: leader}, workers: 2, loadPercent: 50}}
@@ -30,7 +30,7 @@ const builtInFaults = `
 - {name: skew, at: 11s, duration: 2s, clockSkew: {target: {regions: [ap-northeast-1]}, offset: -100ms}}
 `
 
-// injected checks that the faults of a document had their time, without a problem.
+// injected checks that the faults in a document were injected on time and without problems.
 func injected(t *testing.T, doc *result.Document, by ...string) {
 	t.Helper()
 	if len(doc.Faults) != len(by) {
@@ -65,7 +65,7 @@ func TestBuiltInFaults(t *testing.T) {
 		run := w.GetRun("r")
 		return kube.Over(run) && len(run.Finalizers) == 0
 	})
-	// the reverse path of the packets
+	// the path of the packets in the opposite direction
 	const slowUS, slowAP = "us-west-2/0/0 to ap-northeast-1 80ms", "ap-northeast-1/0/0 to us-west-2 50ms"
 	want := []string{"", slowAP + "; " + slowUS, slowAP + "; " + slowUS + " slow 100%", slowAP + "; " + slowUS, "",
 		"ap-northeast-1/0/0 cut [0]; us-west-2/0/0 cut [1]", "", "ap-northeast-1/0/0 clock -100ms", ""}
@@ -94,8 +94,8 @@ func TestBuiltInFaults(t *testing.T) {
 	}
 }
 
-// TestOperatorDiesAfterEveryWriteOfFaults plays all ways of injection with an operator that dies after each single
-// write: what Chaos Mesh does, what nodes do, and a kill.
+// TestOperatorDiesAfterEveryWriteOfFaults covers all kinds of injection with an operator that dies after each single
+// write: by Chaos Mesh, by nodes, and by deleting pods.
 func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -137,14 +137,14 @@ func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 	if left := w.ChaosLeft(); len(left) > 0 || w.Disturbances() != "" {
 		t.Errorf("left: %v; %s", left, w.Disturbances())
 	}
-	// The database has lost a node as planned: it is replaced for the next run.
+	// The database has lost a node as planned, so it is replaced for the next run.
 	w.Until("the database is made anew", func() bool { return w.GetDatabase("d").Status.Incarnation != first })
 	w.UntilReady("d")
 	w.RanOnce()
 }
 
-// A pod that is killed is deleted once, without grace, at its time. The other nodes are notified in advance of the time
-// from which they must not wait for it.
+// A killed pod is deleted once, without a grace period, at the planned time. The remaining nodes are notified in
+// advance of the time from which they must not wait for it.
 func TestPodKill(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -182,7 +182,7 @@ func TestPodKill(t *testing.T) {
 	injected(t, w.Document("r"), "Kubernetes")
 }
 
-// A node that is shut down stays down: the replacement pod does not start before the run is over. Then the database is
+// A shut-down node stays down: the replacement pod does not start before the run is over. Then the database is
 // replaced.
 func TestNodeShutdown(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestNodeShutdown(t *testing.T) {
 	w.UntilReady("d")
 }
 
-// A node with a journal recovers from the kill of its container, and is notified again of its other faults.
+// A node with a journal recovers from the kill of its container, and receives its remaining faults again.
 func TestContainerKillWithJournal(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -234,7 +234,7 @@ func TestContainerKillWithJournal(t *testing.T) {
 	}
 }
 
-// replaceable returns a database of three regions with an engine that replaces lost nodes.
+// replaceable returns a database of three regions with an engine that can replace lost nodes.
 func replaceable() *v1alpha1.GeoDatabase {
 	b := worldtest.MakeDatabase("d")
 	b.Spec.Engine.Name = "sdur"
@@ -246,9 +246,9 @@ func replaceable() *v1alpha1.GeoDatabase {
 	return b.Obj()
 }
 
-// A node recovers as a new incarnation after its pod or container is killed, if the engine replaces lost nodes. The run
-// notifies the replacement process of this exactly once, at whatever point the operator dies. The fault is over when no
-// node lacks a copy any more. All copies are audited, and the database continues.
+// If the engine can replace lost nodes, a node rejoins as a new incarnation after its pod or container was killed. The
+// run notifies the replacement process exactly once, at whatever point the operator dies. The fault is over when no
+// data lacks a copy any more. All copies are audited, and the database continues.
 func TestLostNodesAreReplaced(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]string{"Kubernetes": "podKill", "ChaosMesh": "containerKill"} {
@@ -299,8 +299,8 @@ func TestLostNodesAreReplaced(t *testing.T) {
 	}
 }
 
-// A node that is lost without a fault is not replaced: the run is Invalid, and the database is replaced. The same holds
-// if further nodes are lost during a replacement.
+// A node that is lost without a fault is not replaced: the run is Invalid, and the database is recreated. The same
+// holds if further nodes are lost during a replacement.
 func TestUnplannedLossesAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	lost := func(w *worldtest.World, region string) {
@@ -341,8 +341,8 @@ func TestUnplannedLossesAreNotReplaced(t *testing.T) {
 	}
 }
 
-// Some faults remove more nodes at the same time than the database tolerates. If the manifest names the targets, such a
-// fault is refused before anything is deployed; if it names a role, the fault hits no node.
+// Some faults remove more nodes at the same time than the database tolerates. If the manifest names the targets, the
+// fault is refused before anything is deployed. If it names a role, the fault hits no node, and the run is Invalid.
 func TestMoreThanTheDatabaseBears(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -367,7 +367,7 @@ func faultIn(run *v1alpha1.BenchmarkRun, states ...fault.State) bool {
 	return len(run.Status.Faults) > 0 && slices.Contains(states, fault.State(run.Status.Faults[0].State))
 }
 
-// A fault of one node excuses only that node.
+// A fault on one node excuses only the loss of that node.
 func TestUnplannedLossDuringAFault(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -381,8 +381,8 @@ func TestUnplannedLossDuringAFault(t *testing.T) {
 	}
 }
 
-// With sidecars a link fault is another configuration. The declared configuration is restored, whatever happens to the
-// run.
+// With sidecars, a link fault is a different configuration. The declared configuration is restored, however the run
+// ends.
 func TestSidecarFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -416,8 +416,7 @@ func TestSidecarFaults(t *testing.T) {
 	w.UntilReady("d")
 }
 
-// A run that is deleted during its faults reverts them, with every injector, and forces the removal of remaining
-// objects.
+// A run that is deleted during its faults reverts them, with every injector, and removes remaining objects by force.
 func TestDeletionDuringFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -433,7 +432,7 @@ func TestDeletionDuringFaults(t *testing.T) {
 	if w.Disturbances() == "" || len(w.ChaosLeft()) != 1 {
 		t.Errorf("nodes do %q, Chaos Mesh %v", w.Disturbances(), w.ChaosLeft())
 	}
-	w.ChaosMesh = false // it does not let go
+	w.ChaosMesh = false // it does not release its objects
 	hit := w.NodePod("d", "us-west-2", 0)
 	run := w.GetRun("r")
 	w.Must(w.Client.Delete(w.Ctx, run))
@@ -449,7 +448,7 @@ func TestDeletionDuringFaults(t *testing.T) {
 	if left := append(w.Leftovers("r"), w.ChaosLeft()...); len(left) > 0 || w.Disturbances() != "" {
 		t.Errorf("left over: %v; nodes do %s", left, w.Disturbances())
 	}
-	// The stressors were not removed from the pod: the pod is deleted, and they are deleted with it.
+	// The stressors were not removed from the pod, so the pod is deleted together with them.
 	now := &corev1.Pod{}
 	err := w.Client.Get(w.Ctx, client.ObjectKeyFromObject(hit), now)
 	if client.IgnoreNotFound(err) != nil || err == nil && now.UID == hit.UID && now.DeletionTimestamp == nil {
@@ -459,7 +458,7 @@ func TestDeletionDuringFaults(t *testing.T) {
 	w.Until("the database is made anew", func() bool { return w.GetDatabase("d").Status.Incarnation != run.Status.DatabaseIncarnation })
 }
 
-// A fault without an available injector is refused before the run, with the field and an alternative.
+// A fault without an available injector is refused before the run starts, with the field and an alternative.
 func TestInjectionIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -15,13 +15,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/history"
 )
 
-// update is a transaction that reads the version that another wrote of row k and replaces it.
+// update returns a transaction that reads the given version of row k and replaces it.
 func update(id, version txn.ID, sent, answered time.Duration) history.Txn {
 	return history.Txn{ID: id, Client: 1, Invoked: sent, Answered: answered, Status: txn.Committed, Ops: []history.Op{
 		{Kind: history.Read, Key: txn.IntKey(1, 7), Version: version, Known: true}, {Kind: history.Write, Key: txn.IntKey(1, 7), Version: version, Known: true}}}
 }
 
-// inTurn returns a history of two regions that replace one row in turn.
+// inTurn returns histories in which two regions replace one row in turn.
 func inTurn(region string) []history.Txn {
 	if region == "us-west-2" {
 		return []history.Txn{update(1, 0, 0, 10), update(3, 2, 40, 50)}

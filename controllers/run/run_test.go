@@ -32,7 +32,7 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 	w := worldtest.NewWorld(t)
 	w.Create(worldtest.MakeDatabase("d").Partitions(2).Obj(), worldtest.MakeRun("r").Database("d").Workers(2).Repetitions(2).MinThroughput(10).Obj())
 	var seen []v1alpha1.Stage
-	settled := false // the audit waits for messages in flight between regions
+	settled := false // false while the audit waits for messages in flight between regions
 	w.Until("the run is over", func() bool {
 		run := w.GetRun("r")
 		if s := run.Status.Stage; s != "" && !slices.Contains(seen, s) {
@@ -43,7 +43,7 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 		return kube.Over(run) && len(run.Finalizers) == 0
 	})
 	if want := append(slices.Clone(worldtest.ActiveStages), v1alpha1.StageCompleted); !slices.Equal(seen, want) {
-		// Recover and similar stages may pass within one step; the observed stages must be in order.
+		// Short stages such as Recover may pass within one step, so check only the order of the observed stages.
 		for i := 1; i < len(seen); i++ {
 			if slices.Index(want, seen[i]) <= slices.Index(want, seen[i-1]) {
 				t.Errorf("stages %v are out of order", seen)
@@ -89,8 +89,8 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestOperatorDiesAfterEveryWrite lets the operator die after each single write to the API server, wherever it is, and
-// go on with an empty memory.
+// TestOperatorDiesAfterEveryWrite lets the operator die after each single write to the API server, whatever it was
+// doing, and restart without any state in memory.
 func TestOperatorDiesAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -114,7 +114,7 @@ func TestOperatorDiesAfterEveryWrite(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestOperatorRestartsInEachStage starts a new operator in every stage, after a while without any.
+// TestOperatorRestartsInEachStage starts a new operator in every stage, after some time without an operator.
 func TestOperatorRestartsInEachStage(t *testing.T) {
 	for _, stage := range worldtest.ActiveStages {
 		t.Run(string(stage), func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestLossesMakeARunInvalid(t *testing.T) {
 			w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Obj())
 			w.UntilStage("r", tt.stage)
 			tt.lose(w)
-			// Whichever controller notices first, the run must not pass.
+			// Whichever controller notices the loss first, the run must not pass.
 			w.Until("the run is over", func() bool { return kube.Over(w.GetRun("r")) })
 			run := w.UntilOver("r")
 			if run.Status.Stage != v1alpha1.StageFailed || run.Status.Verdict != v1alpha1.VerdictInvalid {
@@ -270,8 +270,8 @@ func TestOperatorAwayWhileWorkersWait(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestStartWaitsForTheNetwork: workers that start keep the machine busy, and round trips that were right a minute ago
-// are not.
+// TestStartWaitsForTheNetwork: starting workers keep the machine busy, so round trips that were right a minute ago may
+// be wrong.
 func TestStartWaitsForTheNetwork(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -305,7 +305,7 @@ func TestOperatorAwayWhenOnlySomeWorkersWereTold(t *testing.T) {
 	}
 }
 
-// If the expected rows of a database are unknown, every check treats them so: the run has a result, which is Invalid.
+// If the rows of a database cannot be audited, the run still has a result, which is Invalid.
 func TestDatabaseWhoseRowsAreNotKnown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		world           func(*worldtest.World)
@@ -383,7 +383,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// A run that would exceed its deadline while it measures finishes before its load starts.
+// A run that would exceed its deadline during the measurement ends before its load starts.
 func TestDeadlineBeforeTheWork(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -394,8 +394,7 @@ func TestDeadlineBeforeTheWork(t *testing.T) {
 	}
 }
 
-// A deadline that passes once everything is measured loses no figures: the stages that are left have deadlines of their
-// own.
+// A deadline that passes once everything is measured loses no figures: the remaining stages have their own deadlines.
 func TestDeadlineAfterTheWork(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -542,7 +541,7 @@ func TestWorkersMayTouchTheirReportsOnly(t *testing.T) {
 	}
 }
 
-// TestCancel cancels a run in each stage: it ends, leaves nothing but its status, and gives its database back.
+// TestCancel cancels a run in each stage: the run ends, leaves nothing but its status, and releases its database.
 func TestCancel(t *testing.T) {
 	for _, stage := range worldtest.ActiveStages {
 		t.Run(string(stage), func(t *testing.T) {
@@ -559,7 +558,7 @@ func TestCancel(t *testing.T) {
 			})
 			st := w.GetRun("r").Status
 			if st.Stage == v1alpha1.StageCompleted {
-				return // it was quicker
+				return // it had already finished
 			}
 			if st.Stage != v1alpha1.StageFailed || st.Verdict != v1alpha1.VerdictInvalid || st.Reason != "Cancelled" || !strings.Contains(st.Message, "change spec.runID") {
 				t.Errorf("the run ended %s %s: %s: %s", st.Stage, st.Verdict, st.Reason, st.Message)
@@ -620,7 +619,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// If nodes refuse a data set because it does not fit, the run finishes immediately and reports the reason.
+// If nodes refuse a data set because it does not fit, the run ends immediately and reports the reason.
 func TestDataIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -13,14 +13,14 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// A run may wait for other runs, for its database or for its turn in a stage. It is not ended because of the wait,
-// however the wait ends.
+// A stage may include a wait for other runs, for the database or for a turn. The wait does not count toward the
+// deadline, however it ends.
 func TestWaitingIsNoPartOfTheTime(t *testing.T) {
 	const waited = time.Hour
 	for name, tt := range map[string]struct {
 		stage            v1alpha1.Stage
 		kind, from, to   string
-		stageIs, startIs time.Duration // by when they are moved
+		stageIs, startIs time.Duration // expected shift of StageStartTime and StartTime
 	}{
 		"its turn comes":                     {v1alpha1.StagePreflight, v1alpha1.ConditionAccepted, health.DatabaseBusy, "Possible", waited, waited},
 		"its turn comes, and a probe is due": {v1alpha1.StagePreflight, v1alpha1.ConditionAccepted, health.DatabaseBusy, "Probing", waited, waited},
@@ -56,7 +56,7 @@ func TestWaitingIsNoPartOfTheTime(t *testing.T) {
 	}
 }
 
-// The message of a run that has ended, and its status, show a lower bound as one.
+// The message and the status of a finished run show a lower bound of a latency as a bound.
 func TestConclusionShowsLowerBounds(t *testing.T) {
 	s := &scope{Reconciler: &Reconciler{Clock: clocktesting.NewFakePassiveClock(time.Unix(0, 0))}, run: &v1alpha1.BenchmarkRun{}}
 	doc := &result.Document{Verdict: v1alpha1.VerdictPassed}

@@ -22,8 +22,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// A steward loads and audits a database that knows nothing of Geobench. Workers that have its Secret measure it, and it
-// is judged like any other. The result describes the database and has the links that the probes have measured.
+// A steward loads and audits a database that is not part of Geobench. Workers with its Secret measure it, and it is
+// judged like any other. The result describes the database and contains the links that the probes have measured.
 func TestRunOnAProgram(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -80,8 +80,8 @@ func TestRunOnAProgram(t *testing.T) {
 	w.Until("nothing is left but the result", func() bool { return slices.Equal(w.Leftovers("r"), []string{"ConfigMap r-result"}) })
 }
 
-// A database that runs elsewhere is ready as soon as its spec is valid, with nothing deployed. A run on it has a
-// steward, and workers that connect to the endpoint of their region. The network is not emulated.
+// An external database is ready as soon as its spec is valid, with nothing deployed. A run on it has a steward, and
+// workers that connect to the endpoint of their region. The network is not emulated.
 func TestRunOnADatabaseElsewhere(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -163,7 +163,8 @@ func TestRunOnADatabaseElsewhereEndsEarly(t *testing.T) {
 	}
 }
 
-// If the steward rejects the manifest, the run finishes with the field and its correction, and leaves no objects.
+// If the steward rejects the manifest, the run ends with a message that names the field and its correction, and leaves
+// no objects.
 func TestStewardRefusesTheManifest(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -176,7 +177,7 @@ func TestStewardRefusesTheManifest(t *testing.T) {
 	w.Until("nothing is left", func() bool { return len(w.Leftovers("r")) == 0 })
 }
 
-// A steward that is lost makes the run Invalid, whenever that is.
+// The loss of the steward makes the run Invalid, whenever it happens.
 func TestStewardIsLost(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -193,7 +194,7 @@ func TestStewardIsLost(t *testing.T) {
 	}
 }
 
-// Manifests with a wrong client are refused before anything is made.
+// Manifests with a wrong client are refused before any object is created.
 func TestProgramClientIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -223,8 +224,8 @@ func TestProgramClientIsRefused(t *testing.T) {
 	}
 }
 
-// A program recovers by itself after its pod is killed: it is not notified of anything, and the run continues once it
-// is ready.
+// A program recovers by itself after its pod is killed: it receives no notification, and the run continues once it is
+// ready.
 func TestProgramIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, db := range map[string]*worldtest.DatabaseBuilder{
@@ -250,7 +251,7 @@ func TestProgramIsKilled(t *testing.T) {
 	}
 }
 
-// A database with settings that change while it is measured is a different database.
+// A database whose settings change during the measurement is a different database.
 func TestSettingsOfAProgramChange(t *testing.T) {
 	for name, changed := range map[string]string{"as before": "on", "changed": "off"} {
 		t.Run(name, func(t *testing.T) {

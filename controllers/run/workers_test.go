@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// What workers take of the machine follows from the run's manifest, not from the database's.
+// The resources of workers follow from the manifest of the run, not of the database.
 func TestProcessorsOfWorkers(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
 	db := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: v1alpha1.GeoDatabaseSpec{Regions: []v1alpha1.Region{{Name: "us-west-2"}}}}
@@ -27,8 +27,8 @@ func TestProcessorsOfWorkers(t *testing.T) {
 	}
 }
 
-// The reports of the longest runs that preflight admits are read, whatever happens in each of their seconds, and no
-// run's are read without end.
+// The reports of the longest runs that preflight accepts can be read, whatever happens in each second. The size of a
+// report is bounded nevertheless.
 func TestReportsOfLongRunsAreRead(t *testing.T) {
 	longest := check.Default(nil).Timeline
 	tenths := [10]int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// DatabaseBuilder makes GeoDatabases for tests: two regions 100 ms apart by default.
+// DatabaseBuilder builds GeoDatabases for tests. By default, they have two regions that are 100 ms apart.
 type DatabaseBuilder struct{ v1alpha1.GeoDatabase }
 
 func MakeDatabase(name string) *DatabaseBuilder {
@@ -67,7 +67,8 @@ func (b *DatabaseBuilder) ProfileRef(name string) *DatabaseBuilder {
 
 func (b *DatabaseBuilder) Obj() *v1alpha1.GeoDatabase { return &b.GeoDatabase }
 
-// RunBuilder makes BenchmarkRuns for tests: SmallBank with 100 customers, 2 s of warm-up, 10 s measured.
+// RunBuilder builds BenchmarkRuns for tests. By default, they run SmallBank with 100 customers, 2 s of warm-up and 10 s
+// of measuring.
 type RunBuilder struct{ v1alpha1.BenchmarkRun }
 
 func MakeRun(name string) *RunBuilder {
@@ -120,7 +121,7 @@ func (b *RunBuilder) Sunflower(region string) *RunBuilder {
 	return b
 }
 
-// Faults is a timeline as YAML.
+// Faults sets the fault timeline from YAML.
 func (b *RunBuilder) Faults(text string) *RunBuilder {
 	if err := yaml.Unmarshal([]byte(text), &b.Spec.Faults); err != nil {
 		panic(err)
@@ -135,13 +136,13 @@ func (b *RunBuilder) By(how v1alpha1.FaultInjection) *RunBuilder {
 
 func (b *RunBuilder) Obj() *v1alpha1.BenchmarkRun { return &b.BenchmarkRun }
 
-// Client configures the connection of runs to the program: to the primary in its first region.
+// Client configures the connections of runs to the program: they connect to the primary in its first region.
 func (b *DatabaseBuilder) Client() *DatabaseBuilder {
 	b.Spec.Pods.Client = &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: b.Spec.Regions[0].Name, Database: "bench"}, SecretRef: v1alpha1.LocalReference{Name: "login"}}
 	return b
 }
 
-// Elsewhere makes the database one that runs already, with an endpoint for each region.
+// Elsewhere makes the database external, with an endpoint in each region.
 func (b *DatabaseBuilder) Elsewhere() *DatabaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"tls": "disable"}}
 	b.Spec.Network = v1alpha1.Network{}
@@ -151,8 +152,8 @@ func (b *DatabaseBuilder) Elsewhere() *DatabaseBuilder {
 	return b
 }
 
-// Roles makes the database one of two kinds of servers: one in the first region that all others wait for, and two in
-// each region, with two steps.
+// Roles gives the database two kinds of servers and two init steps. The first region has one server that all others
+// wait for; each region has two servers of the other kind.
 func (b *DatabaseBuilder) Roles() *DatabaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "store"}
 	program := func(port int32) v1alpha1.Program {
@@ -171,7 +172,7 @@ func (b *DatabaseBuilder) Roles() *DatabaseBuilder {
 	return b
 }
 
-// Measurable makes a database of roles one that load generators talk to as PostgreSQL.
+// Measurable lets load generators connect to a database with roles as to PostgreSQL.
 func (b *DatabaseBuilder) Measurable() *DatabaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"tls": "disable", "connections": "8"}}
 	b.Spec.Roles[1].Ports = append([]v1alpha1.PodPort{{Name: "peers", Port: 7100}}, b.Spec.Roles[1].Ports...)
@@ -179,7 +180,7 @@ func (b *DatabaseBuilder) Measurable() *DatabaseBuilder {
 	return b
 }
 
-// Program makes the database one of a program that knows nothing of Geobench.
+// Program makes the pods of the database run a program that is not part of Geobench.
 func (b *DatabaseBuilder) Program() *DatabaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "postgres"}
 	b.Spec.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{

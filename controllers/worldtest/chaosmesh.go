@@ -26,25 +26,25 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// fakeSidecars simulates the sidecars: each applies the configuration in its pod's volume, or an older generation if
-// behind is set.
+// fakeSidecars simulates the sidecars. Each applies the configuration in its pod's volume, or an older generation if
+// Behind is set.
 type fakeSidecars struct {
 	w      *World
 	Behind int64
 	gone   bool
-	// Late is the delay of their changes from one phase to the next.
+	// Late is the delay of each change from one phase to the next.
 	Late time.Duration
-	// files and logs are indexed by the pod's UID; the operator queries several sidecars at the same time.
+	// files and Logs are indexed by the pod's UID. mu protects them, because the operator queries several sidecars
+	// concurrently.
 	mu    sync.Mutex
 	files map[types.UID]*wan.Config
 	Logs  map[types.UID]*wan.Log
-	// Zero is the time at which their monotonic clocks showed 0. records holds the lateness records of the sidecars of
-	// some pods.
+	// Zero is the time at which the monotonic clocks of all sidecars were 0. Records are lateness records, by pod name.
 	Zero    time.Time
 	Records map[string]*late.Record
 }
 
-// follow makes all sidecars read their files and take the steps that are due.
+// follow makes all sidecars read their configuration and enter the phases that are due.
 func (f *fakeSidecars) follow() {
 	pods := &corev1.PodList{}
 	f.w.Must(f.w.Client.List(f.w.Ctx, pods, client.InNamespace(f.w.Namespace)))
@@ -100,7 +100,7 @@ func (f *fakeSidecars) Status(ctx context.Context, addr string) (*wan.Status, er
 	return &wan.Status{Pod: pod.Name, Region: c.Region, Generation: c.Generation - f.Behind, Ready: true}, nil
 }
 
-// pod finds the pod at an address, and what its sidecar reads.
+// pod returns the pod at an address and the configuration of its sidecar.
 func (f *fakeSidecars) pod(ctx context.Context, addr string) (*corev1.Pod, *wan.Config, error) {
 	if f.gone {
 		return nil, nil, errors.New("connection refused")
@@ -122,7 +122,7 @@ func (f *fakeSidecars) pod(ctx context.Context, addr string) (*corev1.Pod, *wan.
 	return nil, nil, errors.New("no pod has this address")
 }
 
-// SidecarConfig reads the configuration of a pod's sidecar.
+// SidecarConfig returns the configuration that a pod's sidecar reads.
 func (w *World) SidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
 	if len(pod.Spec.InitContainers) == 0 || pod.Spec.InitContainers[0].Name != emulation.SidecarName {
 		return nil, errors.New("the pod has no sidecar")
@@ -142,7 +142,7 @@ func (w *World) SidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
 	return nil, errors.New("the sidecar has no volume")
 }
 
-// playProbes plays the kubelet for probe pods.
+// playProbes simulates the kubelet for probe pods.
 func (w *World) playProbes() {
 	w.T.Helper()
 	pods := &corev1.PodList{}
@@ -205,7 +205,7 @@ func (w *World) PlayChaosMesh() {
 	}
 }
 
-// Chosen are the pods that an object names.
+// Chosen returns the names of the pods that a Chaos Mesh object selects.
 func (w *World) Chosen(o *unstructured.Unstructured) []string {
 	w.T.Helper()
 	names, _, err := unstructured.NestedStringSlice(o.Object, "spec", "selector", "pods", w.Namespace)
@@ -218,7 +218,7 @@ func isPodFailure(o *unstructured.Unstructured) bool {
 	return action == "pod-failure"
 }
 
-// startAgain gives pods their images back: nodes go on from their journals, sidecars know of nothing.
+// startAgain restores the images of pods: nodes recover from their journals, and sidecars start without state.
 func (w *World) startAgain(pods []string) {
 	w.T.Helper()
 	for _, name := range pods {
@@ -227,7 +227,7 @@ func (w *World) startAgain(pods []string) {
 	}
 }
 
-// chaosActs kills the pods, or their containers, that an object names.
+// chaosActs kills the pods, or their containers, that a Chaos Mesh object selects.
 func (w *World) chaosActs(o *unstructured.Unstructured) {
 	w.T.Helper()
 	w.ChaosMade = append(w.ChaosMade, o)

@@ -18,14 +18,14 @@ import (
 	"github.com/geobench/geobench/controllers/podclient"
 )
 
-// reachedAPI is the API server as a manager of a test reaches it.
+// reachedAPI counts and blocks the requests of a test's manager to the API server.
 type reachedAPI struct {
 	Requests atomic.Int64
 	// Away makes every request fail.
 	Away atomic.Bool
 }
 
-// StartManager starts the controllers with a manager, in real time, with the limits of geobench operator. They stop
+// StartManager starts the controllers with a manager, in real time and with the limits of geobench operator. They stop
 // with the test.
 func (w *World) StartManager(pods podclient.Clients) *reachedAPI {
 	w.T.Helper()
@@ -41,7 +41,7 @@ func (w *World) StartManager(pods podclient.Clients) *reachedAPI {
 			return next.RoundTrip(r)
 		})
 	})
-	// The controllers of several managers in one test have the same names.
+	// Several managers of one test may have controllers with the same names.
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: kube.Scheme(), Cache: kube.CacheOptions(""),
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)}, Metrics: metricsserver.Options{BindAddress: "0"}})
 	w.Must(err)
@@ -54,7 +54,7 @@ func (w *World) StartManager(pods podclient.Clients) *reachedAPI {
 	return api
 }
 
-// realTime sets the simulated clock to real time until the test finishes.
+// realTime makes the simulated clock follow real time until the test ends.
 func (w *World) realTime() {
 	ctx, stop := context.WithCancel(context.Background())
 	ticking := make(chan struct{})
@@ -67,7 +67,7 @@ func (w *World) realTime() {
 	w.T.Cleanup(func() { stop(); <-ticking })
 }
 
-// Play advances the simulated cluster of a manager, in real time, until a condition holds.
+// Play advances the simulated cluster, in real time, until the condition holds.
 func (w *World) Play(what string, until func() bool) {
 	w.T.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)

@@ -22,7 +22,7 @@ func (w *World) PatchDatabase(name string, change func(*v1alpha1.GeoDatabase)) {
 	w.Must(w.Client.Patch(w.Ctx, db, client.MergeFrom(base)))
 }
 
-// HasEvent reports whether an event with this reason was emitted, and discards all events so far.
+// HasEvent reports whether an event with this reason was emitted. It discards all events so far.
 func (w *World) HasEvent(reason string) bool {
 	found := false
 	for {
@@ -35,7 +35,7 @@ func (w *World) HasEvent(reason string) bool {
 	}
 }
 
-// AsStored is an object as the API server has it.
+// AsStored returns an object as it is stored in the API server.
 func (w *World) AsStored(kind, name string) *unstructured.Unstructured {
 	w.T.Helper()
 	u := &unstructured.Unstructured{}
@@ -51,7 +51,7 @@ func (w *World) PatchSpec(obj client.Object, change func()) {
 	w.Must(w.Client.Patch(w.Ctx, obj, client.MergeFrom(base)))
 }
 
-// UntilServing steps until the database is ready in all respects.
+// UntilServing steps until the database is ready and its network is verified.
 func (w *World) UntilServing(name string) *v1alpha1.GeoDatabase {
 	w.T.Helper()
 	w.Until("database "+name+" serves", func() bool {
@@ -60,7 +60,7 @@ func (w *World) UntilServing(name string) *v1alpha1.GeoDatabase {
 	return w.GetDatabase(name)
 }
 
-// Steps are the Jobs of spec.init that there are, by the steps' names.
+// Steps returns the existing Jobs of spec.init by step name.
 func (w *World) Steps() map[string]*batchv1.Job {
 	w.T.Helper()
 	jobs, out := &batchv1.JobList{}, map[string]*batchv1.Job{}
@@ -83,7 +83,7 @@ func (w *World) RunsOutOfMemory() {
 	w.Must(w.Client.Status().Update(w.Ctx, pod))
 }
 
-// Mounts gives the pods of the program() database a ConfigMap with their configuration.
+// Mounts creates a ConfigMap with the configuration of the program, and mounts it into the database's pods.
 func (w *World) Mounts(text string) *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Data: map[string]string{"db.conf": text}}
 	w.Create(cm)
@@ -102,7 +102,7 @@ func (w *World) Secret(name string) *corev1.Secret {
 	return w.Get(name, &corev1.Secret{}).(*corev1.Secret)
 }
 
-// Folder returns the files that a container finds in a folder, as the kubelet puts them there.
+// Folder returns the files in a folder of a container, as the kubelet would mount them.
 func (w *World) Folder(pod *corev1.Pod, c *corev1.Container, path string) map[string][]byte {
 	w.T.Helper()
 	out := map[string][]byte{}
@@ -125,7 +125,7 @@ func (w *World) Folder(pod *corev1.Pod, c *corev1.Container, path string) map[st
 	return out
 }
 
-// NodesOf returns the description of the database that the steward of the only run on it received.
+// NodesOf returns the description of a database that the steward of its only run received.
 func (w *World) NodesOf(name string) *deploy.Database {
 	w.T.Helper()
 	w.Mu.Lock()

@@ -20,7 +20,8 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// ExperimentBuilder makes Experiments for tests: calvin and slog with 10 and 20 clients per region.
+// ExperimentBuilder builds Experiments for tests. By default, they compare calvin and slog with 10 and 20 clients per
+// region.
 type ExperimentBuilder struct{ v1alpha1.Experiment }
 
 const Clients = "spec.load.clientsPerRegion"
@@ -72,7 +73,7 @@ func (w *World) GetExperiment(name string) *v1alpha1.Experiment {
 	return w.Get(name, &v1alpha1.Experiment{}).(*v1alpha1.Experiment)
 }
 
-// Runs of the namespace, in the order of their names.
+// Runs returns the runs of the namespace, sorted by name.
 func (w *World) Runs() []v1alpha1.BenchmarkRun {
 	w.T.Helper()
 	list := &v1alpha1.BenchmarkRunList{}
@@ -87,10 +88,11 @@ func (w *World) Databases() []v1alpha1.GeoDatabase {
 	return list.Items
 }
 
-// collectOrphans plays the garbage collector for what experiments and databases own, and for results of runs.
+// collectOrphans simulates the garbage collector for objects that experiments and databases own, and for results of
+// runs.
 func (w *World) collectOrphans() {
 	w.T.Helper()
-	// Owners are listed last: a concurrent manager creates them before the objects that they own.
+	// List owners last: a concurrent manager creates them before the objects that they own.
 	var dependents []client.Object
 	for _, list := range []client.ObjectList{&v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}, &appsv1.StatefulSetList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceAccountList{}} {
 		w.Must(w.Client.List(w.Ctx, list, client.InNamespace(w.Namespace)))
@@ -116,7 +118,7 @@ func (w *World) collectOrphans() {
 	for _, obj := range dependents {
 		ref := metav1.GetControllerOf(obj)
 		if ref == nil || ref.Kind != "Experiment" && ref.Kind != "GeoDatabase" && !slices.Contains([]string{kube.RoleResult, kube.RoleFunctionalTest}, obj.GetLabels()[kube.LabelRole]) {
-			continue // a run sees to all else itself
+			continue // a run deletes its other objects itself
 		}
 		owner := alive[ref.UID]
 		if owner != nil && !controllerutil.ContainsFinalizer(owner, metav1.FinalizerDeleteDependents) {
@@ -140,7 +142,7 @@ func (w *World) collectOrphans() {
 	}
 }
 
-// WatchExperiment fails the test when more runs or databases are there than allowed.
+// WatchExperiment fails the test if more runs or databases exist than allowed.
 func (w *World) WatchExperiment(most int) {
 	w.T.Helper()
 	active := 0
@@ -172,7 +174,7 @@ func ConditionOf(e *v1alpha1.Experiment, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// ToldOf counts the events so far by kind and reason.
+// ToldOf returns the number of events so far, by kind and reason.
 func (w *World) ToldOf() map[string]int {
 	out := map[string]int{}
 	for {

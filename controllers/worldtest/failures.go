@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// collectGarbage deletes pods with a deleted owner, as far as tests need it.
+// collectGarbage deletes pods whose owner was deleted, as far as tests need it.
 func (w *World) collectGarbage() {
 	w.T.Helper()
 	pods := &corev1.PodList{}
@@ -41,10 +41,10 @@ func (w *World) collectGarbage() {
 	}
 }
 
-// DieAfterEveryWrite lets the operator die after each single write to the API server, until it is started again.
+// DieAfterEveryWrite lets the operator die after each single write to the API server, until it is restarted.
 func (w *World) DieAfterEveryWrite() {
 	real := w.Client.(client.WithWatch)
-	w.dead = true // the operator that was running until now
+	w.dead = true // the operator that was running so far
 	w.OperatorClient = func() client.Client {
 		dead := false
 		w.dead = false
@@ -84,7 +84,7 @@ func (w *World) DieAfterEveryWrite() {
 				}
 				err := c.Create(ctx, obj, opts...)
 				if slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
-					return err // nothing is written
+					return err // nothing was written
 				}
 				return live(err)
 			},
@@ -110,7 +110,7 @@ func (w *World) DieAfterEveryWrite() {
 	}
 }
 
-// Leftovers lists what carries a run's label.
+// Leftovers returns the names of the objects with a run's label.
 func (w *World) Leftovers(run string) []string {
 	w.T.Helper()
 	var out []string
@@ -120,7 +120,7 @@ func (w *World) Leftovers(run string) []string {
 	return out
 }
 
-// Labelled are the objects that carry a run's label, of all kinds that runs make.
+// Labelled returns the objects with a run's label, of all kinds that runs create.
 func (w *World) Labelled(run string) (out []client.Object) {
 	w.T.Helper()
 	for _, list := range []client.ObjectList{

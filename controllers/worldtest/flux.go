@@ -15,14 +15,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// FluxVariable names the program of kustomize-controller.
+// FluxVariable is the environment variable with the path of kustomize-controller.
 const FluxVariable = "GEOBENCH_KUSTOMIZE_CONTROLLER"
 
 const (
 	// FluxNamespace is the namespace of Flux's objects in gitops/flux/lab.yaml and the example repository.
 	FluxNamespace = "flux-system"
-	// FluxPatience is the timeout for actions that Flux, which works in real time, could do immediately. Flux checks
-	// health every 5 s.
+	// FluxPatience is the timeout for actions that Flux, which works in real time, normally completes within seconds.
+	// Flux checks health every 5 s.
 	FluxPatience = 2 * time.Minute
 )
 
@@ -36,8 +36,8 @@ func (w *World) FluxObject(kind schema.GroupVersionKind, name string) *unstructu
 
 var requestCount = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource="benchmarkruns".*subresource="",verb="(?:GET|LIST)".*\} (\d+)$`)
 
-// FluxLooks waits, without advancing the simulated cluster, until Flux has looked at the runs twice: by then it has
-// decided on the first look. No other client requests runs while the simulated cluster stands still.
+// FluxLooks waits, without advancing the simulated cluster, until Flux has read the runs twice: then it has acted on
+// the first read. No other client reads runs while the simulated cluster stands still.
 func (w *World) FluxLooks() {
 	w.T.Helper()
 	api, err := rest.HTTPClientFor(APIServer)

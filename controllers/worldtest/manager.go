@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/config/admission"
 )
 
-// Roles returns the roles in config/rbac: the operator's rights in all namespaces, and in its own namespace.
+// Roles returns the operator's rights in config/rbac: the role for all namespaces, and the role for its own namespace.
 func (w *World) Roles() (everywhere *rbacv1.ClusterRole, own *rbacv1.Role) {
 	w.T.Helper()
 	f, err := os.Open(filepath.Join("..", "config", "rbac", "role.yaml"))
@@ -28,8 +28,8 @@ func (w *World) Roles() (everywhere *rbacv1.ClusterRole, own *rbacv1.Role) {
 	return everywhere, own
 }
 
-// HoldBack puts the admission policies into force that keep the operator from what its roles would let it do, and waits
-// until they are.
+// HoldBack applies the admission policies, which restrict the operator further than its roles, and waits until they
+// take effect.
 func (w *World) HoldBack(operator client.Client) {
 	w.T.Helper()
 	policies, bindings, err := admission.Policies()
@@ -43,7 +43,7 @@ func (w *World) HoldBack(operator client.Client) {
 	}
 	for _, o := range objects {
 		w.Must(w.Client.Create(w.Ctx, o))
-		w.T.Cleanup(func() { w.Must(w.Client.Delete(w.Ctx, o)) }) // all requests of other tests would be held against them
+		w.T.Cleanup(func() { w.Must(w.Client.Delete(w.Ctx, o)) }) // they would otherwise apply to the requests of other tests
 	}
 	for tick := time.NewTicker(100 * time.Millisecond); ; <-tick.C {
 		strange := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "without-a-label"}}

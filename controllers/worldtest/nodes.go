@@ -34,7 +34,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// FakeNode is a node's process. It dies with its pod.
+// FakeNode is the simulated process of a node. It ends with its pod.
 type FakeNode struct {
 	pod      string
 	Process  string
@@ -45,31 +45,32 @@ type FakeNode struct {
 	Traced   bool
 	workload []byte
 	Broken   bool
-	// waiting: the node has not been notified of its incarnation. Once it is, it obtains its data from its peers, and it
-	// is mending until Status was requested mending times.
+	// waiting is set until the node is notified of its incarnation. Then it obtains its data from its peers, and reports
+	// that it is recovering for the next mending requests of its status.
 	waiting     bool
 	incarnation uint32
 	mending     int
-	// steward: it is no node, but has the rows of a database that is not Geobench's own.
+	// steward is set for the data agent of a database that is not Geobench's own. It is not a node, but has all rows.
 	steward bool
 	// program marks the probe next to a program, which cannot inject faults into the program.
 	program bool
-	// Periods of its CPU quota, and those in which it had used it up.
+	// Periods is the number of periods of its CPU quota, and Throttled the number of periods in which the quota was
+	// exhausted.
 	Periods, Throttled int64
-	// Ahead is by how much its clock is ahead of the operator's.
+	// Ahead is the time by which its clock is ahead of the operator's clock.
 	Ahead time.Duration
-	// Zero is the time at which its monotonic clock showed 0. agenda is the agenda that it received, taken the number of
-	// steps that it has taken, and told the time of receipt.
+	// Zero is the time at which its monotonic clock was 0. agenda is the agenda that it last received, told the time of
+	// receipt, and taken the number of steps that it has taken.
 	Zero   time.Time
 	agenda admin.Agenda
 	taken  int
 	told   time.Duration
-	// Late is the delay of each step; idle means that it takes none.
+	// Late is the delay of each step. If Idle is set, the node takes no steps.
 	Late time.Duration
 	Idle bool
 	now  admin.Disturbance
 	Log  admin.Log
-	// Complete is since when all of its links are emulated.
+	// Complete is the time since which all of its links are emulated.
 	Complete time.Time
 }
 
@@ -87,7 +88,7 @@ func (w *World) startSteward(ip string, pod *corev1.Pod) {
 	w.PlayedNodes[ip] = &FakeNode{pod: pod.Name, Process: string(pod.UID), Zero: w.FakeClock.Now().Add(-time.Hour), Database: dw.Database, steward: true}
 }
 
-// StartNode starts a node's process as geobench node does: from the pod's ConfigMap, arguments and name.
+// StartNode starts a node's process like geobench node: from the pod's ConfigMap, arguments and name.
 func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 	w.T.Helper()
 	cm := w.Get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
@@ -103,7 +104,7 @@ func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 	w.Must(err)
 	t := &n.Database.Topology
 	n.ID = t.Node(region, ordinal/t.Replicas, ordinal%t.Replicas)
-	if pod.Labels[kube.LabelServer] != "" { // the pods of several roles are not numbered through
+	if pod.Labels[kube.LabelServer] != "" { // pods of several roles are not numbered consecutively
 		n.ID = geo.NodeID(slices.IndexFunc([]deploy.Node(n.Database.Nodes), func(d deploy.Node) bool { return strings.HasPrefix(d.Admin, pod.Name+".") }))
 	}
 	if host, _, _ := strings.Cut(n.Database.Nodes[n.ID].Address, "."); host != pod.Name {
@@ -119,7 +120,7 @@ func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 	w.PlayedNodes[ip] = n
 }
 
-// appear lets the peers of a node hear of it: they refuse a process that has lost its state.
+// appear makes the peers of a node notice it: they report a process that has lost its state.
 func (w *World) appear(n *FakeNode) {
 	for _, other := range append(slices.Collect(maps.Values(w.PlayedNodes)), w.Ended...) {
 		if other != n && !other.waiting && !other.program && other.Database.Incarnation == n.Database.Incarnation && other.ID == n.ID && other.incarnation >= n.incarnation {
@@ -204,7 +205,7 @@ func (w *World) Status(_ context.Context, addr string) (*admin.Status, error) {
 	if n.Broken {
 		s.Reason = "a peer started again without its log"
 	}
-	if n.steward { // its etcd has elected another leader since
+	if n.steward { // its etcd has elected another leader in the meantime
 		s.Leader, s.Elections = t.Regions[1], 1
 	}
 	for r, region := range t.Regions {
@@ -222,7 +223,7 @@ func (w *World) Status(_ context.Context, addr string) (*admin.Status, error) {
 	return s, nil
 }
 
-// encodedRTTs caches the results of encodedRTT: each compression starts with separate tables.
+// encodedRTTs caches the results of encodedRTT, which are expensive: each compression allocates its own tables.
 var encodedRTTs sync.Map
 
 // encodedRTT returns 50 round trips in the encoding of nodes.
@@ -281,7 +282,7 @@ func (w *World) Load(ctx context.Context, addr string, req *admin.LoadRequest) (
 	return resp, nil
 }
 
-// follow takes the steps of the node's agenda that are due.
+// follow takes the steps of the node's agenda that are due at now.
 func (n *FakeNode) follow(now time.Duration) {
 	for !n.Idle && n.taken < len(n.agenda.Steps) {
 		at := max(n.agenda.Steps[n.taken].At+n.Late, n.told)
@@ -293,7 +294,7 @@ func (n *FakeNode) follow(now time.Duration) {
 	}
 }
 
-// Do does something else to the node from a time on.
+// Do changes the disturbance of the node at the given time.
 func (n *FakeNode) Do(at time.Duration, d *admin.Disturbance) {
 	if !d.Same(&n.now) {
 		n.now = *d
@@ -318,7 +319,7 @@ func (w *World) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	now := w.FakeClock.Since(n.Zero)
 	n.follow(now)
 	n.agenda, n.taken, n.told = *a, 0, now
-	d, _, _ := a.At(now) // what went before is over
+	d, _, _ := a.At(now) // earlier disturbances are replaced
 	for n.taken < len(a.Steps) && a.Steps[n.taken].At <= now {
 		n.taken++
 	}
@@ -326,7 +327,7 @@ func (w *World) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	return nil
 }
 
-// punctual returns the record of a process that is never late, by the process's clock.
+// punctual returns the lateness record of a process that is never late, by the process's clock.
 func punctual(since, until time.Duration) *late.Record {
 	r := late.NewRecorder(func() time.Duration { return since }, func() time.Duration { return 0 })
 	r.Woke(until, until, 0)
@@ -340,7 +341,7 @@ func (w *World) Log(_ context.Context, addr string) (*admin.Log, error) {
 		return nil, err
 	}
 	if n.Database.Client != nil {
-		return nil, fmt.Errorf("GET %s/log: 404 Not Found", addr) // a probe keeps none, as it disturbs nothing
+		return nil, fmt.Errorf("GET %s/log: 404 Not Found", addr) // a probe keeps no log, because it injects no faults
 	}
 	w.Mu.Lock()
 	defer w.Mu.Unlock()

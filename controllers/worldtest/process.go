@@ -26,15 +26,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// OperatorVariable names the environment variable with the released binary, for the tests that start it (make hostile).
+// OperatorVariable is the environment variable with the path of the released binary, for tests that start it (make
+// hostile).
 const OperatorVariable = "GEOBENCH_OPERATOR"
 
-// loopbacks counts the simulated clusters with pods on loopback: each has separate addresses.
+// loopbacks counts the simulated clusters with pods on loopback addresses, so that each has its own addresses.
 var loopbacks atomic.Int32
 
 // OnLoopback gives the pods of the simulated cluster addresses of this machine, where they answer the operator over the
-// network. It also lets the simulated time pass. The simulated nodes determine the answers, unless answer replaces
-// them.
+// network, and makes the simulated clock follow real time. The simulated nodes determine the answers, unless answer
+// replaces them.
 func (w *World) OnLoopback(answer func(pod *corev1.Pod, played http.Handler) http.Handler) {
 	w.T.Helper()
 	w.realTime()
@@ -54,12 +55,12 @@ func (w *World) OnLoopback(answer func(pod *corev1.Pod, played http.Handler) htt
 // loopback is the network of the pods of a simulated cluster.
 type loopback struct {
 	w       *World
-	prefix  string // takes the place of "10.0." in their addresses
+	prefix  string // replaces "10.0." in their addresses
 	answer  func(*corev1.Pod, http.Handler) http.Handler
-	folders map[string]identity.Folder // of the credentials of each database
+	folders map[string]identity.Folder // credentials of each database
 }
 
-// start moves a pod to its address on this machine, and serves its administration there.
+// start changes the address of a pod to a loopback address, and serves its administration there.
 func (l *loopback) start(ctx context.Context, pod *corev1.Pod) error {
 	rest, ok := strings.CutPrefix(pod.Status.PodIP, "10.0.")
 	if !ok {
@@ -95,7 +96,7 @@ func (l *loopback) start(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// folder returns the credentials that the pods of a database have mounted.
+// folder returns the mounted credentials of the pods of a database.
 func (l *loopback) folder(ctx context.Context, database string) (identity.Folder, error) {
 	if f, ok := l.folders[database]; ok {
 		return f, nil
@@ -146,7 +147,7 @@ func (w *World) workerHandler(pod *corev1.Pod) *http.ServeMux {
 	return mux
 }
 
-// playedNode adapts a simulated node to its administration interface.
+// playedNode adapts a simulated node to the interface of an administration server.
 type playedNode struct {
 	w    *World
 	addr string

@@ -18,40 +18,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// readMemory answers reads of the simulated clusters' namespaces with the API server's last answer, unless something
-// has been written since. 19 of 20 requests of the simulated clusters are reads, mostly of unchanged objects. It sees
-// every write, provided that only this process writes there: no controller of Kubernetes runs.
+// readMemory answers reads in the namespaces of the simulated clusters with the API server's last answer, unless an
+// object has been written since. 19 of 20 requests of the simulated clusters are reads, mostly of unchanged objects. It
+// requires that only this process writes there, so no Kubernetes controller may run.
 type readMemory struct {
 	mu sync.Mutex
-	// writes counts the writes of each collection, as in "t-1/pods", and of each object, as in "t-1/pods/a". Writes
-	// outside namespaces, under "", count for all collections. wholes counts the writes of a collection that name no
-	// object and make none.
+	// writes counts the writes of each collection, for example "t-1/pods", and of each object, for example "t-1/pods/a".
+	// Writes outside namespaces have the key "" and count for all collections. wholes counts the writes of a collection
+	// that neither name nor create a single object.
 	writes, wholes map[string]int
-	// unsure holds collections with a write of unknown outcome, which may take effect later.
+	// unsure contains collections with a write of unknown outcome, which may take effect later.
 	unsure  map[string]bool
 	answers map[readRequest]readAnswer
-	// objects are answers as typed clients decode them.
+	// objects caches answers in the decoded form for typed clients.
 	objects map[objectRequest]objectAnswer
 }
 
 type readRequest struct{ collection, url, accept string }
 
-// readAnswer holds while the writes are those before the API server was asked.
+// readAnswer is valid while the counts of writes equal the counts before the API server was asked.
 type readAnswer struct {
 	before   writesBefore
 	response *http.Response
 	body     []byte
 }
 
-// writesBefore counts the writes that can have changed the answer to a request: writes outside namespaces, of the
-// collection, and of the object or of all objects at the same time.
+// writesBefore counts the writes that can have changed the answer to a request: writes outside namespaces, writes of
+// the collection, and writes of the object or of all objects together.
 type writesBefore struct {
 	everywhere, here, object int
 	unsure                   bool
 }
 
-// same reports whether an earlier answer is still valid. Writes of other objects of the collection do not affect an
-// object that existed.
+// same reports whether an earlier answer is still valid. For an object that existed, writes of other objects in the
+// collection do not matter.
 func (b writesBefore) same(now writesBefore, there bool) bool {
 	return !now.unsure && b.everywhere == now.everywhere && b.object == now.object && (there || b.here == now.here)
 }
@@ -60,7 +60,8 @@ func NewReadMemory() *readMemory {
 	return &readMemory{writes: map[string]int{}, wholes: map[string]int{}, unsure: map[string]bool{}, answers: map[readRequest]readAnswer{}, objects: map[objectRequest]objectAnswer{}}
 }
 
-// before returns the writes until now of a collection and of the object that is called so in it, "" for none.
+// before returns the current counts of writes for a collection and for its object with the given name, or "" for no
+// object.
 func (m *readMemory) before(in, name string) writesBefore {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,9 +72,9 @@ func (m *readMemory) before(in, name string) writesBefore {
 	return b
 }
 
-// collection returns the collection of objects that a request reads or writes, "" outside namespaces. name is the name
-// of the request's object, "" if it names none. An object written as a member of one API group may be read as a member
-// of another, so the group is not part of the collection.
+// collection returns the collection that a request reads or writes, or "" outside namespaces, and the name of the
+// request's object, or "". An object that is written in one API group may be read in another, so the group is not part
+// of the collection.
 func collection(r *http.Request) (in, name string) {
 	_, inNamespace, _ := strings.Cut(r.URL.Path, "/namespaces/")
 	namespace, rest, _ := strings.Cut(inNamespace, "/")
@@ -85,7 +86,7 @@ func collection(r *http.Request) (in, name string) {
 	return namespace + "/" + resource, name
 }
 
-// SeeWrites informs the memory of all writes by clients of a configuration.
+// SeeWrites makes the memory count all writes by clients of a configuration.
 func (m *readMemory) SeeWrites(c *rest.Config) {
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return RoundTripper(func(r *http.Request) (*http.Response, error) {
@@ -110,14 +111,14 @@ func (m *readMemory) SeeWrites(c *rest.Config) {
 	})
 }
 
-// AnswerReads lets the clients of a configuration read from the memory.
+// AnswerReads makes the clients of a configuration read from the memory.
 func (m *readMemory) AnswerReads(c *rest.Config) {
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return RoundTripper(func(r *http.Request) (*http.Response, error) { return m.read(next, r) })
 	})
 }
 
-// Forget drops the answers about a namespace.
+// Forget drops the answers for a namespace.
 func (m *readMemory) Forget(namespace string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +128,7 @@ func (m *readMemory) Forget(namespace string) {
 
 func (m *readMemory) read(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	in, name := collection(r)
-	// The API server writes quotas when others write pods.
+	// The API server itself writes quotas when pods are written.
 	if r.Method != http.MethodGet || in == "" || strings.HasSuffix(in, "/resourcequotas") || r.URL.Query().Has("watch") {
 		return next.RoundTrip(r)
 	}
@@ -158,25 +159,25 @@ func (m *readMemory) read(next http.RoundTripper, r *http.Request) (*http.Respon
 	return &response, nil
 }
 
-// rememberingClient answers from a readMemory with decoded objects: a single object, or a namespace's objects of a
-// kind, from which it selects by label. Decoding the same answers and requesting the same objects by other labels took
-// a third of the simulated clusters' processor time.
+// rememberingClient answers from a readMemory with decoded objects: a single object, or all objects of a kind in a
+// namespace, which it filters by label. Decoding the same answers, and requesting the same objects with other labels,
+// had taken a third of the simulated clusters' processor time.
 type rememberingClient struct {
 	client.WithWatch
 	reads *readMemory
-	// resources maps the types of objects and lists to the names of their collections, "" for types that are not
-	// remembered.
+	// resources maps the types of objects and lists to the names of their collections, or "" for types that are not
+	// cached.
 	resources sync.Map
 }
 
-// objectRequest is an object of a type, or a list of a type where the name is empty.
+// objectRequest identifies an object of a type or, if the name is empty, the list of all objects of the type.
 type objectRequest struct {
 	collection, name string
 	of               reflect.Type
 }
 
-// objectAnswer is valid while the writes are unchanged since before the request to the API server. Its object is never
-// modified.
+// objectAnswer is valid while the counts of writes equal the counts before the API server was asked. Its object is
+// never modified.
 type objectAnswer struct {
 	before writesBefore
 	object runtime.Object
@@ -198,7 +199,7 @@ func (c *rememberingClient) collectionOf(obj runtime.Object, namespace string) s
 
 func (c *rememberingClient) resourceOf(obj runtime.Object) string {
 	switch obj.(type) {
-	case runtime.Unstructured, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList: // of any kind
+	case runtime.Unstructured, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList: // objects of any kind
 		return ""
 	}
 	gvk, err := c.GroupVersionKindFor(obj)
@@ -213,7 +214,7 @@ func (c *rememberingClient) resourceOf(obj runtime.Object) string {
 	return mapping.Resource.Resource
 }
 
-// answer returns the object that a request reads: the remembered object, or an empty object that fetch has filled.
+// answer returns the requested object: the cached object, or a new object that fetch has filled.
 func (c *rememberingClient) answer(r objectRequest, fetch func(into any) error) (runtime.Object, error) {
 	before := c.reads.before(r.collection, r.name)
 	c.reads.mu.Lock()
@@ -233,7 +234,7 @@ func (c *rememberingClient) answer(r objectRequest, fetch func(into any) error) 
 	return a.object, nil
 }
 
-// put copies an object into another of its type.
+// put copies object to into, which has the same type.
 func put(into, object runtime.Object) {
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(object.DeepCopyObject()).Elem())
 }

@@ -25,7 +25,7 @@ var ActiveStages = []v1alpha1.Stage{
 	v1alpha1.StageMeasure, v1alpha1.StageRecover, v1alpha1.StageCollect, v1alpha1.StageEvaluate,
 }
 
-// RanOnce checks that every worker ran once and that all received the same start time.
+// RanOnce checks that every worker ran once and that all workers received the same start time.
 func (w *World) RanOnce() {
 	w.T.Helper()
 	for job, n := range w.JobsRun {
@@ -46,7 +46,7 @@ func (w *World) StartedOnce() {
 	}
 }
 
-// UntilAtLeast steps until the run has reached a stage; short stages may be over within a step.
+// UntilAtLeast steps until the run has reached a stage or a later one. Short stages may pass within one step.
 func (w *World) UntilAtLeast(name string, stage v1alpha1.Stage) *v1alpha1.BenchmarkRun {
 	w.T.Helper()
 	w.Until(fmt.Sprintf("run %s reaches stage %s", name, stage), func() bool {
@@ -83,7 +83,7 @@ func (w *World) LoadsAre(n int) {
 	}
 }
 
-// Rerun changes the runID of run r and waits until the run that follows is over.
+// Rerun changes the runID of run r and waits until the new execution is over.
 func (w *World) Rerun(runID string, change ...func(*v1alpha1.BenchmarkRunSpec)) *v1alpha1.BenchmarkRun {
 	w.T.Helper()
 	was := w.GetRun("r").Status.Execution
@@ -100,21 +100,21 @@ func (w *World) Rerun(runID string, change ...func(*v1alpha1.BenchmarkRunSpec)) 
 	return w.GetRun("r")
 }
 
-// PutBack replaces the ConfigMap of the same name with this copy.
+// PutBack replaces the ConfigMap of the same name with the given copy.
 func (w *World) PutBack(cm *corev1.ConfigMap) {
 	w.T.Helper()
 	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Namespace: cm.Namespace}}
-	_ = w.Client.Delete(w.Ctx, old) // there may be none
+	_ = w.Client.Delete(w.Ctx, old) // it may not exist
 	w.Must(w.Client.Create(w.Ctx, cm))
 }
 
-// Tests gives a run functional tests: snapshots, then deadlocks.
+// Tests adds functional tests to a run: first snapshots, then deadlocks.
 func (b *RunBuilder) Tests() *RunBuilder {
 	b.Spec.FunctionalTests = []v1alpha1.FunctionalTest{v1alpha1.FunctionalGlobalSnapshot, v1alpha1.FunctionalGlobalDeadlock}
 	return b
 }
 
-// MaybeRun returns a BenchmarkRun, or nil when there is none.
+// MaybeRun returns the run with the given name, or nil if there is none.
 func (w *World) MaybeRun(name string) *v1alpha1.BenchmarkRun {
 	w.T.Helper()
 	run := &v1alpha1.BenchmarkRun{}
@@ -126,7 +126,7 @@ func (w *World) MaybeRun(name string) *v1alpha1.BenchmarkRun {
 	return run
 }
 
-// Takers steps until the last of some runs is over, and returns the names of the runs that had the database, in order.
+// Takers steps until run last is over, and returns the names of the runs that used the database, in order.
 func (w *World) Takers(last string) (out []string) {
 	w.T.Helper()
 	w.Until("run "+last+" is over", func() bool {
@@ -139,7 +139,7 @@ func (w *World) Takers(last string) (out []string) {
 	return out
 }
 
-// InTest steps until the first test of r has reached a stage.
+// InTest steps until the first functional test of r has reached a stage.
 func (w *World) InTest(stage v1alpha1.Stage) {
 	w.T.Helper()
 	w.Until("the test is in "+string(stage), func() bool {
@@ -157,7 +157,7 @@ func (w *World) ChangeRun(change func(*v1alpha1.BenchmarkRunSpec)) {
 	w.Must(w.Client.Patch(w.Ctx, run, client.MergeFrom(base)))
 }
 
-// Disturbances is what each node does to itself now.
+// Disturbances describes the current disturbance of each node.
 func (w *World) Disturbances() string {
 	pods := &corev1.PodList{}
 	w.Must(w.Client.List(w.Ctx, pods, client.InNamespace(w.Namespace), client.MatchingLabels{kube.LabelRole: kube.RoleNode}))
@@ -221,7 +221,7 @@ func (w *World) SidecarDelay(region, from string) (micros int64, cut bool) {
 	return micros, cut
 }
 
-// DeleteRun deletes a run and waits until it is gone with all that is its.
+// DeleteRun deletes a run and waits until the run and all its objects are gone.
 func (w *World) DeleteRun(name string) {
 	w.T.Helper()
 	run := w.GetRun(name)
@@ -234,13 +234,13 @@ func (w *World) DeleteRun(name string) {
 	}
 }
 
-// ReadJSON reads a key of a ConfigMap.
+// ReadJSON decodes the JSON in a key of a ConfigMap.
 func (w *World) ReadJSON(configMap, key string, into any) {
 	w.T.Helper()
 	w.Must(json.Unmarshal([]byte(w.Get(configMap, &corev1.ConfigMap{}).(*corev1.ConfigMap).Data[key]), into))
 }
 
-// Profile is a network of the regions that databases of tests have.
+// Profile creates a NetworkProfile for the regions of test databases.
 func (w *World) Profile(name string, rtt time.Duration) *v1alpha1.NetworkProfile {
 	spec := *MakeDatabase("x").Spec.Network.Profile
 	spec.Links[0].RTT = v1alpha1.DurationOf(rtt)
@@ -254,7 +254,7 @@ func (w *World) EditProfile(name string, rtt time.Duration) {
 	w.Must(w.Client.Update(w.Ctx, p))
 }
 
-// Forgery returns a document with invented figures, as the result of a run.
+// Forgery returns a ConfigMap with the name of a run's result and invented figures.
 func (w *World) Forgery(run *v1alpha1.BenchmarkRun, owned bool) *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: kube.ResultName(run), Namespace: w.Namespace, Labels: kube.RunLabels(run, kube.RoleResult)},

@@ -19,16 +19,16 @@ import (
 )
 
 var (
-	// apiServer is a real kube-apiserver, shared by all tests; nil without KUBEBUILDER_ASSETS.
+	// APIServer is the configuration of a real kube-apiserver that all tests share; nil without KUBEBUILDER_ASSETS.
 	APIServer *rest.Config
-	// worldClient is the client of all simulated clusters; it answers repeated reads of unchanged objects from memory.
+	// worldClient is the client of all simulated clusters. It answers repeated reads of unchanged objects from memory.
 	worldClient client.WithWatch
 	reads       = NewReadMemory()
 )
 
-// Main runs the tests of a package with one API server for all. Call it from TestMain.
+// Main runs the tests of a package with one shared API server. Call it from TestMain.
 func Main(m *testing.M) int {
-	// Tests mostly wait for the API server, so more of them run in parallel than there are processors.
+	// Tests mostly wait for the API server, so run more of them in parallel than there are processors.
 	if err := flag.Set("test.parallel", strconv.Itoa(4*goruntime.GOMAXPROCS(0))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -44,7 +44,7 @@ func Main(m *testing.M) int {
 	APIServer = config
 	reads.SeeWrites(APIServer)
 	remembering := rest.CopyConfig(APIServer)
-	// Writes of other processes into the simulated clusters' namespaces are not seen.
+	// The cache does not see writes of other processes.
 	remember := os.Getenv(OperatorVariable) == "" && os.Getenv(FluxVariable) == ""
 	if remember {
 		reads.AnswerReads(remembering)
@@ -68,7 +68,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// NewNamespace makes a namespace for one test, and returns the client of all simulated clusters.
+// NewNamespace creates a namespace for one test, and returns the client of all simulated clusters.
 func NewNamespace(t *testing.T) (client.WithWatch, string) {
 	t.Helper()
 	if APIServer == nil {

@@ -54,7 +54,7 @@ func (w *World) playWorkers() {
 	}
 }
 
-// ReportKey is the file that a worker's pod has its key in.
+// ReportKey returns the key of a worker's report that is mounted into its pod.
 func (w *World) ReportKey(pod *corev1.Pod) []byte {
 	w.T.Helper()
 	index := pod.Annotations[batchv1.JobCompletionIndexAnnotation]
@@ -133,7 +133,7 @@ func (w *World) playWorker(pod *corev1.Pod, dw *deploy.Worker, digest, report st
 	w.Must(w.Client.Patch(w.Ctx, cm, client.MergeFrom(base)))
 }
 
-// recordHistory stores the history of a worker, and returns the worker's message about it.
+// recordHistory stores the history of a worker, and returns the description of the history for the worker's report.
 func (w *World) recordHistory(pod *corev1.Pod, dw *deploy.Worker) string {
 	w.T.Helper()
 	var file bytes.Buffer
@@ -214,7 +214,7 @@ func targetRTT(dw *deploy.Worker) int64 {
 	return 1234
 }
 
-// dealt returns the number of a region's clients that one of its workers runs.
+// dealt returns the number of clients of a region that a worker runs.
 func dealt(spec *v1alpha1.Load, index int) int {
 	n, workers := int(spec.ClientsPerRegion), max(1, int(spec.WorkersPerRegion))
 	share := n / workers
@@ -224,7 +224,7 @@ func dealt(spec *v1alpha1.Load, index int) int {
 	return share
 }
 
-// Report returns the report of a worker: transactions that only read, so that no ledger changes.
+// Report returns the report of a worker. Its transactions only read, so no ledger changes.
 func (w *World) Report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *result.Report {
 	wl, err := catalog.Parse(dw.Workload, dw.Seed, &dw.Database.Topology)
 	w.Must(err)

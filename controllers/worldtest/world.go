@@ -44,8 +44,8 @@ import (
 
 const TestImage = "localhost/geobench:test"
 
-// World is a namespace of a real API server in which everything else is played: the controllers of StatefulSets and
-// Jobs, the kubelet, nodes, workers and the clock. Time passes only when a test or step says so.
+// World is a namespace of a real API server in which everything else is simulated: the controllers of StatefulSets and
+// Jobs, the kubelet, nodes, workers and the clock. The clock advances only when a test or a step advances it.
 type World struct {
 	T         *testing.T
 	Ctx       context.Context
@@ -59,18 +59,18 @@ type World struct {
 	WorkerParts
 	ChaosParts
 
-	// Mu protects the fields that the played nodes and workers share with the test.
+	// Mu protects the fields that simulated nodes and workers share with the test.
 	Mu sync.Mutex
-	// again is the time after which the controllers ask to be called again.
+	// again is the earliest time after which a controller wants to be called again.
 	again time.Duration
-	// waits are the instants that jobs wait for.
+	// waits are the times for which background jobs wait.
 	waits map[<-chan time.Time]time.Time
 }
 
 // OperatorParts is the operator under test.
 type OperatorParts struct {
 	Recorder *events.FakeRecorder
-	// OperatorClient returns the operator's client of the API server; tests put failures in it.
+	// OperatorClient returns the operator's client of the API server. Tests replace it to inject failures.
 	OperatorClient func() client.Client
 	Database       *database.Reconciler
 	Run            *run.Reconciler
@@ -78,21 +78,22 @@ type OperatorParts struct {
 	Credentials    *operatorca.Keeper
 	// ExperimentsWait pauses the reconciliation of experiments, as if the operator were busy with others.
 	ExperimentsWait bool
-	// Deaths counts the deaths of an operator that dies after every write. dead: it died and was not started again.
+	// Deaths counts how often an operator died that dies after every write. dead is set if it died and was not restarted.
 	Deaths int
 	dead   bool
 }
 
-// ClusterParts are the parts of the cluster that make pods.
+// ClusterParts simulates the parts of the cluster that create pods.
 type ClusterParts struct {
 	nextIP int
-	// Mutate, if not nil, changes pods when they are made, as a webhook does.
+	// Mutate, if not nil, changes pods at creation, like a webhook.
 	Mutate func(*corev1.Pod)
-	// StepEnds has the ends of steps of spec.init by name.
+	// StepEnds are the outcomes of steps of spec.init, by name.
 	StepEnds map[string]StepEnd
-	// JobsRun counts the worker pods of each Job name.
+	// JobsRun is the number of worker pods of each Job.
 	JobsRun map[string]int
-	// Mesh is the version of an Istio that injects its proxy into each new pod that does not opt out; empty for none.
+	// Mesh is the version of an Istio that injects its proxy into each new pod that does not opt out; empty if there is
+	// none.
 	Mesh string
 	// Ambient puts new pods that do not opt out into an ambient mesh.
 	Ambient bool
@@ -100,88 +101,89 @@ type ClusterParts struct {
 	ProxyCounters func(addr, path string) (string, error)
 }
 
-// NodeParts are the nodes of databases, and the data agents of databases elsewhere.
+// NodeParts simulates the nodes of databases, and the stewards of databases that are not Geobench's own.
 type NodeParts struct {
-	// PlayedNodes are the nodes by the IP of their pod.
+	// PlayedNodes are the nodes by the IP of their pods.
 	PlayedNodes    map[string]*FakeNode
 	EverybodyLeads bool
-	// Ended holds the processes of pods that other processes have taken over. Joins lists the nodes and incarnations that
-	// processes joined as.
+	// Ended contains processes that other processes of the same pod have replaced. Joins lists the nodes and incarnations
+	// with which processes joined.
 	Ended []*FakeNode
 	Joins []string
 	// RTTOff is added to every measured round trip.
 	RTTOff time.Duration
-	// LinksShort has the pods, by name, that measure links without emulation.
+	// LinksShort contains the names of pods that measure links without emulation.
 	LinksShort map[string]bool
-	// Kernel is the last output of probe pods.
+	// Kernel is the final output of probe pods.
 	Kernel string
 	// PlayedSidecars are the WAN sidecars of pods.
 	PlayedSidecars *fakeSidecars
-	// Servers are the servers that data agents report of their databases.
+	// Servers are the servers that stewards report for their databases.
 	Servers []result.Server
 	// Pending is the number of pending transactions of every node.
 	Pending int
-	// NoAudit is the reason why no node can be audited; nil if it can.
+	// NoAudit is the error of audits of all nodes; nil if audits succeed.
 	NoAudit error
-	// Loads counts the data sets that nodes loaded.
+	// Loads is the number of data sets that nodes have loaded.
 	Loads int
-	// Hangs has the databases, by name, with nodes that never finish loading. GivenUp counts their cancelled loads.
+	// Hangs contains the names of databases whose nodes never finish loading. GivenUp is the number of their cancelled
+	// loads.
 	Hangs   map[string]bool
 	GivenUp int
 	// TooMuch is the reason why nodes refuse their data; empty if they accept it.
 	TooMuch string
-	// Bytes is the number of bytes that nodes have sent over each link, after the first 1000.
+	// Bytes is the number of bytes that nodes have sent over each link, in addition to the first 1000.
 	Bytes int64
 }
 
-// WorkerParts are the load generators.
+// WorkerParts simulates the load generators.
 type WorkerParts struct {
-	// WorkersHang, if not nil, is the state that workers do not leave.
+	// WorkersHang, if not nil, is the state in which workers stay.
 	WorkersHang *string
 	// Starts are the distinct start times that workers received.
 	Starts map[string][]string
-	// Committed is the count that each worker reports, CommittedOn the count for an engine, where it differs.
+	// Committed is the number of committed transactions that each worker reports. CommittedOn overrides it by engine.
 	Committed   int64
 	CommittedOn map[string]int64
-	// UnknownIn has the runs, by name, with workers that missed one transaction's outcome.
+	// UnknownIn lists runs whose workers did not receive the outcome of one transaction.
 	UnknownIn []string
-	// RecordedHistory is the history of a region's worker; nil for an empty one.
+	// RecordedHistory returns the history of a region's worker. If it is nil, histories are empty.
 	RecordedHistory func(region string) []history.Txn
-	// HistoryFull: the history exceeds the worker's file. HistoryAway is the number of requests for it that fail.
+	// HistoryFull is set if the history exceeds the worker's file. HistoryAway is the number of requests for the history
+	// that fail.
 	HistoryFull bool
 	HistoryAway int
-	// ClockBehind is the lag of the clocks of a region's workers.
+	// ClockBehind is the time by which the clocks of a region's workers are behind.
 	ClockBehind map[string]time.Duration
 	// histories by the worker pod's IP.
 	histories map[string][]byte
 }
 
-// ChaosParts are Chaos Mesh and its log.
+// ChaosParts simulates Chaos Mesh and its log.
 type ChaosParts struct {
-	// ChaosMesh reports whether Chaos Mesh acts on its objects.
+	// ChaosMesh is set while Chaos Mesh acts on its objects.
 	ChaosMesh bool
-	// ChaosWaits, if not nil, reports the objects that Chaos Mesh does not look at yet.
+	// ChaosWaits, if not nil, reports whether Chaos Mesh ignores an object for now.
 	ChaosWaits func(*unstructured.Unstructured) bool
-	// ShutDown has the pods, by name, with images that Chaos Mesh has replaced.
+	// ShutDown contains the names of pods whose images Chaos Mesh has replaced.
 	ShutDown map[string]bool
-	// ChaosMade are the objects that it has acted on.
+	// ChaosMade lists the objects on which Chaos Mesh has acted.
 	ChaosMade []*unstructured.Unstructured
 	// ChaosLog is empty unless a test starts it.
 	ChaosLog *chaosaudit.Log
 }
 
-// StepEnd is the end of a step of spec.init: "" for success.
+// StepEnd is the outcome of a step of spec.init; "" is success.
 type StepEnd string
 
 const (
-	// StepRuns: the step does not end. StepFails: it fails with an error and is tried again. StepLate: it fails after its
-	// deadline.
+	// StepRuns: the step does not end. StepFails: it fails and is retried. StepLate: it fails after its deadline.
 	StepRuns  StepEnd = "runs"
 	StepFails StepEnd = "fails"
 	StepLate  StepEnd = "is late"
 )
 
-// Around describes the cluster to the operator.
+// Around is the operator's description of the cluster.
 var Around = &netpol.Cluster{OperatorNamespace: "geobench-system", Operator: map[string]string{"app.kubernetes.io/component": "operator"}, APIServerPorts: []int32{443}}
 
 func NewWorld(t *testing.T) *World {
@@ -203,9 +205,9 @@ func NewWorld(t *testing.T) *World {
 	return w
 }
 
-// RestartOperator forgets everything that the operator has in memory.
+// RestartOperator drops everything that the operator has in memory.
 func (w *World) RestartOperator() {
-	if w.Run != nil { // whatever it was about to do, it does not any more
+	if w.Run != nil { // the old operator must not continue its jobs
 		ended, end := context.WithCancel(w.Ctx)
 		end()
 		w.Must(w.Run.Jobs.Start(ended))
@@ -221,7 +223,7 @@ func (w *World) RestartOperator() {
 	w.experiment = &experiment.Reconciler{Client: c, Live: c, Abilities: abilities, Jobs: background.NewRunner(), Judgements: experiment.NewJudgements(), Checks: experiment.NewChecks(), SlowChecks: experiment.NewSlowChecks(), Events: w.Recorder, Clock: w.FakeClock}
 }
 
-// Revive starts the operator again, with an empty memory, if it has died.
+// Revive restarts the operator without its state in memory, if it has died.
 func (w *World) Revive() {
 	if w.dead {
 		w.RestartOperator()
@@ -254,8 +256,8 @@ func (w *World) GetDatabase(name string) *v1alpha1.GeoDatabase {
 	return w.Get(name, &v1alpha1.GeoDatabase{}).(*v1alpha1.GeoDatabase)
 }
 
-// Step lets everything act once: all controllers on every object, then the cluster; and lets time pass until a
-// controller wants to look again.
+// Step lets everything act once: all controllers on every object, then the cluster. Then it advances the clock until a
+// controller wants to be called again.
 func (w *World) Step() {
 	w.T.Helper()
 	w.again = kube.PollFast
@@ -271,7 +273,7 @@ func (w *World) Step() {
 	w.Settle()
 }
 
-// wait lets jobs wait for an instant.
+// wait blocks a background job until the clock has advanced by d.
 func (w *World) wait(ctx context.Context, d time.Duration) error {
 	until, passed := w.FakeClock.Now().Add(d), w.FakeClock.After(d)
 	w.Mu.Lock()
@@ -313,7 +315,7 @@ func (w *World) reconcileAll() {
 	w.Settle()
 }
 
-// hearExperiments reconciles an experiment again that a job has news for.
+// hearExperiments reconciles an experiment again as long as background jobs have news for it.
 func (w *World) hearExperiments(e *v1alpha1.Experiment) {
 	w.T.Helper()
 	for {
@@ -329,7 +331,7 @@ func (w *World) hearExperiments(e *v1alpha1.Experiment) {
 
 // Settle waits until the only jobs in progress are loads into databases that hang.
 func (w *World) Settle() {
-	idle := func() int { // jobs that wait for what does not happen now
+	idle := func() int { // number of jobs that cannot continue now
 		w.Mu.Lock()
 		defer w.Mu.Unlock()
 		n := len(w.Hangs)
@@ -346,7 +348,7 @@ func (w *World) Settle() {
 	w.experiment.Jobs.Wait()
 }
 
-// errKilled is the error of the operator's client once a test has killed the operator.
+// errKilled is the error of the operator's client once the test has killed the operator.
 var errKilled = errors.New("the operator was killed")
 
 func (w *World) Reconcile(r reconcile.Reconciler, obj client.Object) {
@@ -363,7 +365,7 @@ func (w *World) Reconcile(r reconcile.Reconciler, obj client.Object) {
 	}
 }
 
-// Away lets time pass without the operator.
+// Away lets time pass without an operator.
 func (w *World) Away(d time.Duration) {
 	w.T.Helper()
 	w.RestartOperator()
@@ -385,7 +387,7 @@ func (w *World) Until(what string, done func() bool) {
 	w.T.Fatalf("gave up waiting until %s\n%s", what, w.Describe())
 }
 
-// Describe prints the runs and databases for a test that failed.
+// Describe returns the runs and databases as text, for a failed test.
 func (w *World) Describe() string {
 	var b strings.Builder
 	runs := &v1alpha1.BenchmarkRunList{}
@@ -421,7 +423,7 @@ func (w *World) UntilStage(name string, stage v1alpha1.Stage) *v1alpha1.Benchmar
 	return w.GetRun(name)
 }
 
-// UntilOver steps until the run has ended and was cleaned up.
+// UntilOver steps until the run is over and cleaned up.
 func (w *World) UntilOver(name string) *v1alpha1.BenchmarkRun {
 	w.T.Helper()
 	w.Until("run "+name+" is over", func() bool {
@@ -455,7 +457,7 @@ func (w *World) Must(err error) {
 	}
 }
 
-// PlayCluster plays the controllers of StatefulSets and Jobs, the kubelet, the garbage collector and the workers.
+// PlayCluster simulates the controllers of StatefulSets and Jobs, the kubelet, the garbage collector and the workers.
 func (w *World) PlayCluster() {
 	w.T.Helper()
 	sets := &appsv1.StatefulSetList{}
@@ -464,7 +466,8 @@ func (w *World) PlayCluster() {
 		set := &sets.Items[i]
 		if set.Status.ObservedGeneration != set.Generation {
 			set.Status.ObservedGeneration = set.Generation
-			if err := w.Client.Status().Update(w.Ctx, set); !apierrors.IsConflict(err) { // the operator may act at the same time
+			// the operator may write it at the same time
+			if err := w.Client.Status().Update(w.Ctx, set); !apierrors.IsConflict(err) {
 				w.Must(err)
 			}
 		}
@@ -495,7 +498,7 @@ func (w *World) PlayCluster() {
 	w.playWorkers()
 }
 
-// playSteps ends the Jobs of steps of spec.init.
+// playSteps finishes the Jobs of steps of spec.init.
 func (w *World) playSteps() {
 	w.T.Helper()
 	jobs, pods := &batchv1.JobList{}, &corev1.PodList{}
