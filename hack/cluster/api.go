@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// server is the API server's address, from the host as from the node.
+// server returns the URL of the API server, which is the same from the host and from the node.
 func (c *Cluster) server() string { return "https://" + c.Subnets.Node().String() + ":6443" }
 
-// get asks the API server or a component's health endpoint as the administrator, and decodes the answer into v unless
-// that is nil.
+// get sends a request to the API server or to the health endpoint of a component, as the administrator. If v is not
+// nil, it decodes the JSON answer into v.
 func (c *Cluster) get(ctx context.Context, url string, v any) error {
 	client, err := c.httpClient()
 	if err != nil {
@@ -45,7 +45,8 @@ func (c *Cluster) get(ctx context.Context, url string, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// reason is what an answer says about its failure: the message of a Kubernetes status, or the end of a plain text.
+// reason returns the reason for a failure from an answer: the message of a Kubernetes status, or else the end of the
+// text.
 func reason(body []byte) string {
 	var status struct{ Message string }
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {
@@ -54,7 +55,7 @@ func reason(body []byte) string {
 	return lastLines(strings.TrimSpace(string(body)), 5)
 }
 
-// httpClient trusts the cluster's authority only, and presents the administrator's certificate.
+// httpClient returns a client that trusts only the cluster's authority and presents the administrator's certificate.
 func (c *Cluster) httpClient() (*http.Client, error) {
 	ca, err := os.ReadFile(c.path("pki", "ca.crt"))
 	if err != nil {
@@ -68,12 +69,12 @@ func (c *Cluster) httpClient() (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{Transport: &http.Transport{ // without a proxy: the cluster is on this machine
+	return &http.Client{Transport: &http.Transport{ // no proxy: the cluster is on this machine
 		TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{admin}},
 	}}, nil
 }
 
-// kubectlCache returns the folder in which kubectl caches its knowledge of the API.
+// kubectlCache returns the folder in which kubectl caches API discovery.
 func (c *Cluster) kubectlCache() string { return c.path("kubectl-cache") }
 
 // kubectl runs kubectl as the administrator.

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// source is a component that is built from a Go module which pins it.
+// source is a component that is built from the Go module that pins it.
 type source struct {
 	name    string
 	version string
 	module  string   // folder of the pinning module, relative to hack/cluster
 	tags    string   // build tags
-	ldflags string   // stamps the version if the component reports one
+	ldflags string   // set the version in the program, if the component reports one
 	builds  []string // packages of main programs; a program is named after its package unless names says otherwise
 	names   map[string]string
 }
@@ -33,7 +33,7 @@ const (
 	pauseVersion      = "v1"
 )
 
-// sources lists every component. Each version is also required by the go.mod of its pinning module.
+// sources lists all components. Each version must equal the version in the go.mod of the pinning module.
 var sources = []source{
 	{
 		name: "etcd", version: etcdVersion, module: "binaries/etcd",
@@ -74,12 +74,12 @@ var sources = []source{
 	},
 }
 
-// envtestPrograms are the programs that controller-runtime's envtest expects in one folder.
+// envtestPrograms lists the programs that controller-runtime's envtest expects in one folder.
 var envtestPrograms = []struct{ source, program string }{
 	{"etcd", "etcd"}, {"kubernetes", "kube-apiserver"}, {"kubernetes", "kubectl"},
 }
 
-// sourceNamed finds a component.
+// sourceNamed returns the component with the given name.
 func sourceNamed(name string) (source, error) {
 	var known []string
 	for _, s := range sources {
@@ -91,7 +91,7 @@ func sourceNamed(name string) (source, error) {
 	return source{}, fmt.Errorf("unknown component %q: known are %s, envtest", name, strings.Join(known, ", "))
 }
 
-// program is the file name of the program that package pkg builds to.
+// program returns the file name of the program built from package pkg.
 func (s source) program(pkg string) string {
 	if name, ok := s.names[pkg]; ok {
 		return name
@@ -104,16 +104,16 @@ func (c *Cluster) binDir(s source) string {
 	return filepath.Join(c.Cache, "bin", s.name+"-"+s.version)
 }
 
-// binary returns the path of one program, built or not.
+// binary returns the path of a program, whether it is built or not.
 func (c *Cluster) binary(component, program string) string {
 	s, err := sourceNamed(component)
 	if err != nil {
-		panic(err) // only called with names from the table above
+		panic(err) // unreachable: all callers use names from the table above
 	}
 	return filepath.Join(c.binDir(s), program)
 }
 
-// build makes the named programs of a component, or all of them, unless the cache holds them.
+// build builds the given packages of a component, or all of them, unless the programs are in the cache.
 func (c *Cluster) build(ctx context.Context, p *progress, s source, only ...string) error {
 	for _, pkg := range s.builds {
 		if len(only) > 0 && !slices.Contains(only, s.program(pkg)) {
@@ -126,7 +126,8 @@ func (c *Cluster) build(ctx context.Context, p *progress, s source, only ...stri
 	return nil
 }
 
-// buildProgram builds into a temporary name and renames it, so an interrupted build leaves no half program.
+// buildProgram builds a program under a temporary name and renames it, so an interrupted build leaves no partial
+// program.
 func (c *Cluster) buildProgram(ctx context.Context, p *progress, s source, pkg string) error {
 	target := filepath.Join(c.binDir(s), s.program(pkg))
 	if _, err := os.Stat(target); err == nil {
@@ -137,7 +138,7 @@ func (c *Cluster) buildProgram(ctx context.Context, p *progress, s source, pkg s
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	// Two concurrent builds would do the same work twice.
+	// A concurrent build would do the same work twice.
 	release, err := lock(filepath.Join(c.Cache, "build.lock"))
 	if err != nil {
 		return err
@@ -204,7 +205,7 @@ func (c *Cluster) buildEnvtest(ctx context.Context, p *progress) (string, error)
 	return dir, nil
 }
 
-// lastLines is the end of a text, at most n lines.
+// lastLines returns the last n lines of a text, or all if there are fewer.
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")

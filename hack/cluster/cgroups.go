@@ -26,7 +26,7 @@ func readMounts() ([]mount, error) {
 	return parseMounts(string(b)), nil
 }
 
-// parseMounts reads the mount points and types of /proc/self/mountinfo, in the order of mounting.
+// parseMounts returns the mount points and file system types in /proc/self/mountinfo, in the order of mounting.
 func parseMounts(mountinfo string) []mount {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var mounts []mount
@@ -41,7 +41,8 @@ func parseMounts(mountinfo string) []mount {
 	return mounts
 }
 
-// cgroups lists the cluster's control group in every hierarchy of either version, whether it exists or not.
+// cgroups returns the folders of the cluster's control group in all hierarchies of version 1 or 2, whether they exist
+// or not.
 func cgroups() ([]string, error) {
 	mounts, err := readMounts()
 	if err != nil {
@@ -59,7 +60,7 @@ func cgroups() ([]string, error) {
 	return dirs, nil
 }
 
-// ensureCgroups makes the control group that kubelet puts its pods into.
+// ensureCgroups creates the control group in which the kubelet creates the groups of its pods.
 func ensureCgroups() error {
 	dirs, err := cgroups()
 	if err != nil {
@@ -69,7 +70,7 @@ func ensureCgroups() error {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		// A new cpuset of version 1 allows nothing.
+		// In version 1, a new cpuset is empty, so no process can join it.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			own, err := os.ReadFile(filepath.Join(dir, file))
 			if err != nil || strings.TrimSpace(string(own)) != "" {
@@ -77,7 +78,7 @@ func ensureCgroups() error {
 			}
 			parent, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
 			if err != nil {
-				continue // version 2 has none at its root, and inherits
+				continue // in version 2, the root has no such file, and the group inherits the values
 			}
 			if err := os.WriteFile(filepath.Join(dir, file), parent, 0o644); err != nil {
 				return err
@@ -87,13 +88,13 @@ func ensureCgroups() error {
 	return nil
 }
 
-// processesInCgroups lists the processes of all pods.
+// processesInCgroups returns the process ids of all pods.
 func processesInCgroups() ([]int, error) {
 	var pids []int
 	err := walkCgroups(func(dir string) error {
 		b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
-			return nil // it was removed meanwhile, or is threaded and its root lists them
+			return nil // it was removed in the meantime, or it is threaded and its root lists the processes
 		}
 		for _, field := range strings.Fields(string(b)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
@@ -106,7 +107,7 @@ func processesInCgroups() ([]int, error) {
 	return slices.Compact(pids), err
 }
 
-// removeCgroups deletes the cluster's control groups, the innermost first. They hold no process any more.
+// removeCgroups deletes the cluster's control groups, innermost first. They must not contain processes any more.
 func removeCgroups() error {
 	var dirs []string
 	if err := walkCgroups(func(dir string) error {
@@ -123,7 +124,7 @@ func removeCgroups() error {
 	return nil
 }
 
-// walkCgroups visits the cluster's control groups, each before those inside it.
+// walkCgroups visits the cluster's control groups, parents before children.
 func walkCgroups(visit func(dir string) error) error {
 	roots, err := cgroups()
 	if err != nil {

@@ -15,34 +15,34 @@ import (
 const (
 	// nodeName is the name of the only node.
 	nodeName = "geobench-local"
-	// netnsName names the network namespace that every component runs in.
+	// netnsName is the name of the network namespace in which all components run.
 	netnsName = "geobench"
-	// cgroupName is the control group, in every hierarchy, that holds all pods.
+	// cgroupName is the name of the control group, in every hierarchy, that contains all pods.
 	cgroupName = "geobench"
-	// containerdNamespace is the containerd namespace that kubelet's images and containers live in.
+	// containerdNamespace is the containerd namespace of the kubelet's images and containers.
 	containerdNamespace = "k8s.io"
 )
 
-// Cluster is the local cluster: where it lives, and the choices made when it was started.
+// Cluster is the local cluster: its folders, and the choices made when it was started.
 type Cluster struct {
-	State string // folder of everything the cluster writes; deleted by down
-	Cache string // folder of built binaries; kept by down
+	State string // folder of all files that the cluster writes; down deletes it
+	Cache string // folder of built binaries; down keeps it
 	Config
 }
 
-// Config holds the choices that must stay the same from the start of a cluster to its end.
+// Config contains the choices that must not change while a cluster exists.
 type Config struct {
-	// Boot identifies the run of the machine that the cluster was started in.
+	// Boot identifies the boot of the machine in which the cluster was started.
 	Boot string `json:"boot"`
 	// Subnets are the cluster's address ranges.
 	Subnets Subnets `json:"subnets"`
-	// Sysctls are the host's kernel settings that kubelet changes, with their values from before.
+	// Sysctls maps the host's kernel settings that the kubelet changes to their original values.
 	Sysctls map[string]string `json:"sysctls"`
-	// Made lists folders outside State that did not exist before the cluster, outermost first.
+	// Made lists the folders outside State that did not exist before the cluster, outermost first.
 	Made []string `json:"made"`
 }
 
-// openCluster finds the folders from the environment and reads the state of a cluster if there is one.
+// openCluster determines the folders from the environment, and reads the state of an existing cluster.
 func openCluster() (*Cluster, error) {
 	cache := os.Getenv("GEOBENCH_CACHE")
 	if cache == "" {
@@ -70,22 +70,22 @@ func openCluster() (*Cluster, error) {
 // exists reports whether the state folder describes a cluster, running or not.
 func (c *Cluster) exists() bool { return c.Boot != "" }
 
-// path is a path below the state folder.
+// path returns a path in the state folder.
 func (c *Cluster) path(parts ...string) string {
 	return filepath.Join(append([]string{c.State}, parts...)...)
 }
 
-// kubeconfig is the administrator's kubeconfig.
+// kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) kubeconfig() string { return c.path("kubeconfig") }
 
-// containerdSocket is the address of containerd and of the container runtime interface.
+// containerdSocket returns the path of the socket of containerd and of the container runtime interface.
 func (c *Cluster) containerdSocket() string { return c.path("run", "containerd.sock") }
 
-// save writes the choices down.
+// save writes the choices to the state folder.
 func (c *Cluster) save() error { return writeJSON(c.path("cluster.json"), c.Config) }
 
-// lock waits until no other invocation holds the lock file, and returns what gives it back. The lock also ends with the
-// process.
+// lock blocks until no other process holds the lock on the file, and returns a function that releases it. The kernel
+// also releases the lock when the process exits.
 func lock(path string) (release func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -102,7 +102,8 @@ func lock(path string) (release func(), err error) {
 				return nil, fmt.Errorf("lock %s: %w", path, err)
 			}
 		}
-		// The previous holder may have deleted the file, so that the next process locks another file of the same name.
+		// The previous holder may have deleted the file, so that the next process would lock a different file with the same
+		// name.
 		held, err := f.Stat()
 		if err != nil {
 			return nil, err
@@ -114,7 +115,7 @@ func lock(path string) (release func(), err error) {
 	}
 }
 
-// requireRoot refuses on systems and for users that cannot run a node.
+// requireRoot returns an error unless the system and the user can run a node.
 func requireRoot() error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("a node runs on linux only, and this is %s: use a cluster made by another tool", runtime.GOOS)
@@ -125,14 +126,14 @@ func requireRoot() error {
 	return nil
 }
 
-// bootID identifies this run of the machine.
+// bootID returns an identifier of the current boot of the machine.
 func bootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b)), err
 }
 
-// sourceDir is the folder that holds this program's source, and with it the modules that pin the components. It is
-// taken from the place the program was built at, or found above the working folder.
+// sourceDir returns the folder with the source of this program, which also contains the modules that pin the
+// components. It is the folder from which the program was built, or a folder above the working folder.
 func sourceDir() (string, error) {
 	isSource := func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, "binaries", "kubernetes", "go.mod"))
@@ -155,7 +156,7 @@ func sourceDir() (string, error) {
 	}
 }
 
-// realPath makes a path absolute and resolves the symbolic links of the part that exists, because the kernel reports
+// realPath returns an absolute path and resolves symbolic links in the part that exists, because the kernel reports
 // mounts by their real paths.
 func realPath(path string) string {
 	path, err := filepath.Abs(path)
@@ -171,7 +172,7 @@ func realPath(path string) string {
 	return path
 }
 
-// within reports whether path is dir or lies below it. Both are clean and absolute.
+// within reports whether path is dir or below it. Both must be clean and absolute.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
@@ -195,7 +196,7 @@ func writeJSON(path string, v any) error {
 	return writeFile(path, append(b, '\n'), 0o600)
 }
 
-// writeFile writes a file whole or not at all, and makes the folders above it.
+// writeFile writes a file atomically, and creates the folders above it.
 func writeFile(path string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

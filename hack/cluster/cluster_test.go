@@ -40,7 +40,7 @@ func TestRealPathResolvesLinksOfThePartThatExists(t *testing.T) {
 	}
 }
 
-// The version in the table names the cache folder, and the version in go.mod is built: they must agree.
+// The version in the table names the cache folder, but the version in go.mod is built, so they must be equal.
 func TestVersionsMatchThePinningModules(t *testing.T) {
 	required := map[string]string{
 		"etcd": "go.etcd.io/etcd/server/v3", "kubernetes": "k8s.io/kubernetes",

@@ -16,16 +16,16 @@ import (
 type Component struct {
 	Name    string
 	Command []string
-	// Healthy returns nil when the component does its work.
+	// Healthy returns nil if the component works.
 	Healthy func(ctx context.Context) error
 }
 
-// componentNames in the order of starting.
+// componentNames lists the components in start order.
 var componentNames = []string{
 	"etcd", "kube-apiserver", "containerd", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 }
 
-// component describes how a component is started and how it is asked whether it is well.
+// component returns the command and the health check of a component.
 func (c *Cluster) component(name string) (Component, error) {
 	node := c.Subnets.Node().String()
 	pki := func(file string) string { return c.path("pki", file) }
@@ -38,8 +38,8 @@ func (c *Cluster) component(name string) (Component, error) {
 	}
 	switch name {
 	case "etcd":
-		// Listens on loopback inside the node's namespace only. It keeps nothing that must outlive the machine, so it
-		// need not wait for the disk.
+		// It listens only on loopback inside the node's namespace. Its data need not survive a restart of the machine, so
+		// it does not wait for the disk.
 		return Component{Name: name, Healthy: url("http://" + node + ":2381/health"), Command: []string{
 			c.binary("etcd", "etcd"),
 			"--data-dir=" + c.path("etcd"),
@@ -125,14 +125,14 @@ func (c *Cluster) component(name string) (Component, error) {
 	return Component{}, fmt.Errorf("unknown component %q: known are %s", name, strings.Join(componentNames, ", "))
 }
 
-// record returns the path of the file with the process of a component.
+// record returns the path of the file that describes the process of a component.
 func (c *Cluster) record(name string) string { return c.path("run", name+".json") }
 
-// logPath returns the path of a component's output.
+// logPath returns the path of a component's log.
 func (c *Cluster) logPath(name string) string { return c.path("logs", name+".log") }
 
-// process reads the recorded process of a component. The zero Process, which is not alive, stands for a component that
-// was never started.
+// process returns the recorded process of a component. For a component that was never started, it returns the zero
+// Process, which is not alive.
 func (c *Cluster) process(name string) (Process, error) {
 	var p Process
 	err := readJSON(c.record(name), &p)
@@ -142,7 +142,7 @@ func (c *Cluster) process(name string) (Process, error) {
 	return p, err
 }
 
-// start starts a component unless it runs.
+// start starts a component unless it is running.
 func (c *Cluster) start(comp Component) error {
 	p, err := c.process(comp.Name)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *Cluster) start(comp Component) error {
 	if p.Alive() {
 		return nil
 	}
-	// nsenter rather than `ip netns exec`: the latter remounts /sys and hides the control groups from kubelet.
+	// Use nsenter instead of `ip netns exec`, which remounts /sys and thereby hides the control groups from the kubelet.
 	command := append([]string{"nsenter", "--net=" + netnsPath, "--"}, comp.Command...)
 	env := []string{
 		"HOME=" + c.State,
@@ -164,7 +164,7 @@ func (c *Cluster) start(comp Component) error {
 	return writeJSON(c.record(comp.Name), p)
 }
 
-// await waits until a component is well, and gives up as soon as its process ends.
+// await waits until a component is healthy, and returns an error as soon as its process exits.
 func (c *Cluster) await(ctx context.Context, name string, timeout time.Duration, healthy func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -188,7 +188,7 @@ func (c *Cluster) await(ctx context.Context, name string, timeout time.Duration,
 	}
 }
 
-// componentError says which component is to blame.
+// componentError is an error that a component caused.
 type componentError struct {
 	component string
 	err       error
@@ -222,7 +222,7 @@ func (c *Cluster) writeConfigs() error {
 	return writeFile(c.kubeconfig(), admin, 0o600)
 }
 
-// logTail is the end of a component's log.
+// logTail returns the last lines of a component's log.
 func (c *Cluster) logTail(name string, lines int) (string, error) {
 	b, err := os.ReadFile(c.logPath(name))
 	if err != nil {

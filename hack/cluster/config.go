@@ -7,16 +7,16 @@ import (
 	"text/template"
 )
 
-// clusterDomain is the suffix of every service name.
+// clusterDomain is the DNS suffix of all services.
 const clusterDomain = "cluster.local"
 
-// configFile is a rendered configuration file in the state folder's conf.
+// configFile is a rendered configuration file in the folder conf of the state folder.
 type configFile struct {
 	name    string
 	content []byte
 }
 
-// renderConfigs makes the configuration files of all components, except for kubeconfigs, which need the keys.
+// renderConfigs returns the configuration files of all components. It omits kubeconfigs, which need the keys.
 func renderConfigs(c *Cluster) ([]configFile, error) {
 	network, err := renderCNI(c)
 	if err != nil {
@@ -37,8 +37,9 @@ func renderConfigs(c *Cluster) ([]configFile, error) {
 	return files, nil
 }
 
-// renderCNI makes the pod network: a routed link per pod. Unlike on a bridge, traffic between two pods passes through
-// the node's IP layer. So the answers of a service are translated back without the kernel's bridge netfilter.
+// renderCNI returns the configuration of the pod network: a routed link per pod. Unlike on a bridge, traffic between
+// two pods passes through the node's IP layer, so the answers of a service are translated back without the kernel's
+// bridge netfilter.
 func renderCNI(c *Cluster) ([]byte, error) {
 	type object = map[string]any
 	return json.MarshalIndent(object{
@@ -73,7 +74,7 @@ var configTemplates = func() *template.Template {
 	return all
 }()
 
-// The optional plugins that are off would write outside the state folder.
+// The disabled plugins are optional and would write outside the state folder.
 const containerdConfig = `version = 3
 root = "{{.State}}/containerd"
 state = "{{.State}}/run/containerd"
@@ -103,7 +104,8 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt"]
   Root = "{{.State}}/run/runc"
 `
 
-// Images come from archives and cannot be pulled again, so nothing may collect them or evict pods for a full disk.
+// Images come from archives and cannot be pulled again, so neither garbage collection nor disk pressure may remove them
+// or evict pods.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: {{.Subnets.Node}}
@@ -158,8 +160,8 @@ conntrack: {maxPerCore: 0, min: 0}
 oomScoreAdj: 0
 `
 
-// auditPolicy logs only the operator's requests: `hack/tools rights` compares them with its rights. It assumes the
-// namespace and name under which hack/lib.sh installs the operator.
+// auditPolicy logs only the operator's requests, which `hack/tools rights` compares with its rights. It uses the
+// namespace and name with which hack/lib.sh installs the operator.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]

@@ -16,7 +16,7 @@ var corednsManifest string
 
 var corednsTemplate = template.Must(template.New("coredns.yaml").Parse(corednsManifest))
 
-// renderDNS makes the manifest of the cluster's name server.
+// renderDNS returns the manifest of the cluster's DNS server.
 func renderDNS(s Subnets) ([]byte, error) {
 	var out bytes.Buffer
 	err := corednsTemplate.Execute(&out, map[string]any{
@@ -25,7 +25,7 @@ func renderDNS(s Subnets) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// installDNS applies CoreDNS, which StatefulSet pods need to find each other by name.
+// installDNS applies CoreDNS. Pods of StatefulSets need it to find each other by name.
 func (c *Cluster) installDNS(ctx context.Context) error {
 	manifest, err := renderDNS(c.Subnets)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *Cluster) installDNS(ctx context.Context) error {
 	return err
 }
 
-// awaitDNS waits until names resolve. CoreDNS is a pod: if names do not resolve, the pod's state from kubelet and its
-// output are kept as its log.
+// awaitDNS waits until names resolve. CoreDNS is a pod, so if names do not resolve, its state and its output are stored
+// as the log of the component.
 func (c *Cluster) awaitDNS(ctx context.Context) error {
 	err := c.await(ctx, "kubelet", startTimeout, c.resolves)
 	var late *componentError
@@ -58,7 +58,7 @@ func (c *Cluster) awaitDNS(ctx context.Context) error {
 	return &componentError{"coredns", fmt.Errorf("names do not resolve: %w", late.err)}
 }
 
-// resolves asks the cluster's name server, through its service, for a service.
+// resolves looks up a service name at the cluster's DNS server, through the server's own service.
 func (c *Cluster) resolves(ctx context.Context) error {
 	server := net.JoinHostPort(c.Subnets.DNSService().String(), "53")
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {

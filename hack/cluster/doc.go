@@ -1,11 +1,12 @@
 // Cluster runs a real one-node Kubernetes cluster on a Linux machine with Go, root and distribution packages. The
 // machine needs no container engine and no image registry. Every Kubernetes component is built from the Go module that
-// pins it, and runs as an ordinary process inside a separate network namespace. Nothing is left after it is taken down.
+// pins it, and runs as an ordinary process in a separate network namespace. Nothing remains after the cluster is taken
+// down.
 //
-// The kernel, not names, decides which processes and mounts are part of the cluster. A process is if it lives in the
-// node's network namespace or in the cluster's control group. A process with a recorded process id is, too, if it still
-// has the recorded start time. A mount is part of the cluster if it lies under the state folder. Taking the cluster
-// down therefore works after a start that failed half-way and after a restart of the machine.
+// The kernel, not names, decides which processes and mounts belong to the cluster. A process belongs to it if it runs
+// in the node's network namespace or in the cluster's control group, or if its process id and start time are recorded.
+// A mount belongs to it if it is below the state folder. Therefore down works even after a start that failed halfway
+// and after a restart of the machine.
 //
 // Each file has one topic:
 //

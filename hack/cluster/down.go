@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// foreignFolders are folders outside the state folder with paths that are compiled into kubelet, containerd, the CNI
-// library, iproute2 and libmount, outermost first.
+// foreignFolders lists folders outside the state folder, outermost first. Their paths are compiled into the kubelet,
+// containerd, the CNI library, iproute2 and libmount.
 var foreignFolders = []string{
 	"/var/lib/cni", "/var/lib/cni/results",
 	"/var/lib/kubelet", "/var/lib/kubelet/device-plugins",
@@ -26,8 +26,8 @@ var foreignFolders = []string{
 	"/run/mount",
 }
 
-// down ends every process of the cluster and removes everything that it made, in whatever state it is. Only the cache
-// of binaries stays.
+// down kills all processes of the cluster and removes everything that the cluster created, whatever its state. Only the
+// cache of binaries remains.
 func (c *Cluster) down(p *progress) error {
 	if err := c.checkOwned(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (c *Cluster) down(p *progress) error {
 	if ended > 0 {
 		p.say("%d processes ended", ended)
 	}
-	// These steps are independent: if one fails, all others must still run.
+	// These steps are independent: if one fails, the others must still run.
 	err = errors.Join(
 		removeNetwork(),
 		removeMounts(c.State),
@@ -48,7 +48,7 @@ func (c *Cluster) down(p *progress) error {
 		c.restoreSysctls(),
 	)
 	if err != nil {
-		return err // the state folder stays, so that down can be tried again
+		return err // keep the state folder, so that down can be repeated
 	}
 	if left, err := mountsWithin(c.State); err != nil || len(left) > 0 {
 		return errors.Join(err, fmt.Errorf("still mounted, so %s is not deleted: %s", c.State, strings.Join(left, " ")))
@@ -61,14 +61,15 @@ func (c *Cluster) down(p *progress) error {
 	return nil
 }
 
-// stateEntries are the names that appear in a state folder.
+// stateEntries lists the names that can appear in a state folder.
 var stateEntries = []string{
 	"cluster.json", "kubeconfig", "conf", "pki", "run", "logs", "images", "etcd", "containerd", "kubelet", "cni",
 	"pod-logs", "volume-plugins", "kubectl-cache",
 }
 
-// checkOwned refuses to delete a folder that this program did not make. The program made a folder with its
-// cluster.json. If a user has deleted a part of the folder, it must contain only names that the program uses.
+// checkOwned returns an error if this program did not create the state folder, so that it is not deleted. The program
+// created the folder if the folder contains cluster.json. If a user has deleted that file, the folder must contain only
+// names that the program uses.
 func (c *Cluster) checkOwned() error {
 	entries, err := os.ReadDir(c.State)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,7 +90,7 @@ func (c *Cluster) checkOwned() error {
 	return nil
 }
 
-// killAll kills every process of the cluster immediately: none of its state is kept, so nothing needs to be saved.
+// killAll kills all processes of the cluster immediately. Their state is discarded, so they need not stop gracefully.
 func (c *Cluster) killAll(timeout time.Duration) (ended int, err error) {
 	killed := map[int]bool{}
 	for end := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
@@ -112,8 +113,8 @@ func (c *Cluster) killAll(timeout time.Duration) (ended int, err error) {
 	}
 }
 
-// kill kills one process of the cluster. It takes the handle before it checks the process once more, so that the signal
-// cannot reach a later owner of the id.
+// kill kills one process of the cluster. It opens the process handle before it checks the process again, so the signal
+// cannot reach a later process with the same id.
 func (c *Cluster) kill(pid int) error {
 	handle, err := os.FindProcess(pid)
 	if err != nil {
@@ -130,13 +131,13 @@ func (c *Cluster) kill(pid int) error {
 	return nil
 }
 
-// processes lists the running processes of the cluster: those recorded, those in the node's network namespace
-// (components and shims) and those in the cluster's control groups (containers).
+// processes returns the running processes of the cluster: the recorded processes, the processes in the node's network
+// namespace (components and shims), and the processes in the cluster's control groups (containers).
 func (c *Cluster) processes() ([]int, error) {
 	found := map[int]bool{}
 	for _, name := range componentNames {
 		p, err := c.process(name)
-		if err == nil && p.Alive() { // a half-written record names no process
+		if err == nil && p.Alive() { // an incompletely written record names no process
 			found[p.PID] = true
 		}
 	}
@@ -154,7 +155,7 @@ func (c *Cluster) processes() ([]int, error) {
 		}
 	}
 	delete(found, os.Getpid())
-	delete(found, os.Getppid()) // a shell inside the namespace may be what runs `down`
+	delete(found, os.Getppid()) // down may have been started from a shell inside the namespace
 	pids := make([]int, 0, len(found))
 	for pid := range found {
 		pids = append(pids, pid)
@@ -163,7 +164,7 @@ func (c *Cluster) processes() ([]int, error) {
 	return pids, nil
 }
 
-// processesInNetns lists the processes in the network namespace at path.
+// processesInNetns returns the processes in the network namespace at path.
 func processesInNetns(path string) ([]int, error) {
 	var want syscall.Stat_t
 	if err := syscall.Stat(path, &want); errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +184,7 @@ func processesInNetns(path string) ([]int, error) {
 		}
 		var got syscall.Stat_t
 		if syscall.Stat(filepath.Join("/proc", e.Name(), "ns", "net"), &got) != nil {
-			continue // it has ended, or is a kernel thread
+			continue // it has exited or is a kernel thread
 		}
 		if got.Dev == want.Dev && got.Ino == want.Ino {
 			pids = append(pids, pid)
@@ -192,7 +193,8 @@ func processesInNetns(path string) ([]int, error) {
 	return pids, nil
 }
 
-// removeNetwork deletes the namespace and the host's end of the link; addresses, routes and rules go with them.
+// removeNetwork deletes the namespace and the host's end of the link. Their addresses, routes and rules disappear with
+// them.
 func removeNetwork() error {
 	var errs []error
 	if _, err := os.Stat(filepath.Join("/sys/class/net", hostLink)); err == nil {
@@ -211,7 +213,7 @@ func quiet(name string, args ...string) error {
 	return nil
 }
 
-// removeMounts unmounts everything below dir, the innermost first.
+// removeMounts unmounts everything below dir, innermost first.
 func removeMounts(dir string) error {
 	for {
 		mounts, err := mountsWithin(dir)
@@ -226,7 +228,7 @@ func removeMounts(dir string) error {
 	}
 }
 
-// mountsWithin lists the mount points at and below dir in the order of mounting.
+// mountsWithin returns the mount points at and below dir, in the order of mounting.
 func mountsWithin(dir string) ([]string, error) {
 	mounts, err := readMounts()
 	if err != nil {
@@ -241,7 +243,7 @@ func mountsWithin(dir string) ([]string, error) {
 	return inside, nil
 }
 
-// removeForeign removes what components wrote outside the state folder, and the folders that were not there before.
+// removeForeign removes what components wrote outside the state folder, and the folders that did not exist before.
 func (c *Cluster) removeForeign() error {
 	var errs []error
 	remove := func(pattern string, ours func(path string) bool) {
@@ -267,7 +269,7 @@ func (c *Cluster) removeForeign() error {
 	for _, dir := range slices.Backward(c.Made) {
 		entries, err := os.ReadDir(dir)
 		if err != nil || len(entries) > 0 {
-			continue // somebody else uses it by now
+			continue // another program uses it by now
 		}
 		for syscall.Unmount(dir, syscall.MNT_DETACH) == nil { // iproute2 mounts /run/netns on itself
 		}
@@ -276,7 +278,7 @@ func (c *Cluster) removeForeign() error {
 	return errors.Join(errs...)
 }
 
-// deadSocket reports whether a path is a socket without a listener.
+// deadSocket reports whether path is a socket on which no process listens.
 func deadSocket(path string) bool {
 	conn, err := net.Dial("unix", path)
 	if err == nil {
@@ -285,7 +287,7 @@ func deadSocket(path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// missingFolders lists the folders that do not exist.
+// missingFolders returns the folders that do not exist.
 func missingFolders(folders []string) []string {
 	var missing []string
 	for _, dir := range folders {
@@ -296,7 +298,7 @@ func missingFolders(folders []string) []string {
 	return missing
 }
 
-// restoreSysctls restores the host's kernel settings. After a restart of the machine they are already restored.
+// restoreSysctls restores the host's kernel settings, unless the machine was restarted, which has reset them.
 func (c *Cluster) restoreSysctls() error {
 	if boot, err := bootID(); err != nil || boot != c.Boot {
 		return err

@@ -23,28 +23,28 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// The images that the cluster itself needs.
+// Images that the cluster itself needs.
 const (
 	pauseImage   = "localhost/geobench-pause:" + pauseVersion
 	corednsImage = "localhost/geobench-coredns:" + corednsVersion
 )
 
-// nonroot is the user that images run as, and whom /etc/passwd names so.
+// nonroot is the user of images. Their /etc/passwd gives it the name nonroot.
 const nonroot = "65532:65532"
 
-// imageSpec describes an image with one layer: a static program, or the contents of a folder.
+// imageSpec describes an image with one layer, which contains a static program or the contents of a folder.
 type imageSpec struct {
 	name       string   // repository and tag
 	binary     string   // path of the program; it becomes /BASENAME in the image
-	root       string   // the folder, in place of binary
+	root       string   // folder to use instead of binary
 	entrypoint []string // the program itself if empty
 	env        []string // NAME=VALUE; PATH=/ if empty
 	user       string   // UID or UID:GID
 	workdir    string
 }
 
-// writeImage writes an image as a docker-archive. The same spec and the same program give the same bytes, whatever the
-// time, the user and the machine.
+// writeImage writes an image as a docker-archive. The same spec and program give the same bytes, independent of time,
+// user and machine.
 func writeImage(spec imageSpec, out string) error {
 	tag, err := name.NewTag(spec.name, name.StrictValidation)
 	if err != nil {
@@ -108,7 +108,8 @@ func newImage(spec imageSpec) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// rootFilesystem is the layer: the program, the users' names and a /tmp, in sorted order and without times.
+// rootFilesystem returns the layer of an image with a program: the program, /etc/passwd and /etc/group, and /tmp, in
+// sorted order and without times.
 func rootFilesystem(binary string) ([]byte, error) {
 	program, err := os.ReadFile(binary)
 	if err != nil {
@@ -149,8 +150,8 @@ func rootFilesystem(binary string) ([]byte, error) {
 	return layer.Bytes(), err
 }
 
-// folderFilesystem is the layer: the folder's files, folders and symbolic links, in sorted order, without times and
-// owned by root.
+// folderFilesystem returns the layer of an image with a folder: its files, folders and symbolic links, in sorted order,
+// without times and owned by root.
 func folderFilesystem(root string) ([]byte, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -204,9 +205,8 @@ func folderFilesystem(root string) ([]byte, error) {
 	return layer.Bytes(), nil
 }
 
-// staticArchitecture returns the architecture of a program in Go's terms. An image without any library can only run a
-// statically linked program for Linux. Other programs are refused here, instead of by a pod that fails with "not
-// found".
+// staticArchitecture returns the architecture of a program in Go's notation. An image without libraries can run only a
+// statically linked program for Linux. Other programs are refused here, or else the pod would fail with "not found".
 func staticArchitecture(binary string) (string, error) {
 	f, err := elf.Open(binary)
 	if err != nil {
@@ -227,7 +227,7 @@ func staticArchitecture(binary string) (string, error) {
 	return "", fmt.Errorf("%s is for %s, want amd64 or arm64", binary, f.Machine)
 }
 
-// archiveTags lists the image names in a docker-archive.
+// archiveTags returns the image names in a docker-archive.
 func archiveTags(archive string) ([]string, error) {
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(archive) })
 	if err != nil {
@@ -243,7 +243,7 @@ func archiveTags(archive string) ([]string, error) {
 	return tags, nil
 }
 
-// load imports a docker-archive, and returns once kubelet would find its images.
+// load imports a docker-archive, and returns once the kubelet can use its images.
 func (c *Cluster) load(ctx context.Context, archive string) ([]string, error) {
 	tags, err := archiveTags(archive)
 	if err != nil {
@@ -265,8 +265,8 @@ func (c *Cluster) load(ctx context.Context, archive string) ([]string, error) {
 	}
 }
 
-// imagesKnown reports whether the container runtime interface knows all the images. It learns of an import by an event
-// and marks the image with a label; a pod that is created earlier would try to pull.
+// imagesKnown reports whether the container runtime interface knows all the images. It is informed of an import by an
+// event and then labels the image. A pod that is created before that would try to pull the image.
 func (c *Cluster) imagesKnown(ctx context.Context, tags []string) (bool, error) {
 	out, err := c.ctr(ctx, "images", "list", "-q", `labels."io.cri-containerd.image"==managed`)
 	if err != nil {
@@ -281,7 +281,7 @@ func (c *Cluster) imagesKnown(ctx context.Context, tags []string) (bool, error) 
 	return true, nil
 }
 
-// ensureImage makes and loads an image of a component of the cluster.
+// ensureImage builds and loads an image of a component of the cluster.
 func (c *Cluster) ensureImage(ctx context.Context, tag, component string) error {
 	if known, err := c.imagesKnown(ctx, []string{tag}); err != nil || known {
 		return err
@@ -296,7 +296,7 @@ func (c *Cluster) ensureImage(ctx context.Context, tag, component string) error 
 	return err
 }
 
-// ctr talks to containerd about kubelet's images and containers.
+// ctr runs ctr in the containerd namespace of the kubelet.
 func (c *Cluster) ctr(ctx context.Context, args ...string) (string, error) {
 	if _, err := os.Stat(c.containerdSocket()); errors.Is(err, os.ErrNotExist) {
 		return "", errors.New("containerd does not run: start the cluster with `up`")

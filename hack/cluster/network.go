@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// The pair of links between the host and the node's network namespace.
+// The names of the two ends of the link between the host and the node's network namespace.
 const (
 	hostLink = "geobench0"
 	nodeLink = "node0"
@@ -22,7 +22,7 @@ const (
 // netnsPath is the path of the node's network namespace in iproute2.
 const netnsPath = "/run/netns/" + netnsName
 
-// Subnets are the cluster's address ranges, carved from one private /16 that the host does not use.
+// Subnets are the cluster's address ranges, parts of one private /16 that the host does not use.
 type Subnets struct {
 	Base     netip.Prefix `json:"base"`     // everything; the host routes it to the node
 	Link     netip.Prefix `json:"link"`     // the host and the node
@@ -30,7 +30,7 @@ type Subnets struct {
 	Pods     netip.Prefix `json:"pods"`
 }
 
-// subnetsIn carves a /16.
+// subnetsIn divides a /16 into subnets.
 func subnetsIn(base netip.Prefix) Subnets {
 	a := base.Addr().As4()
 	at := func(third byte, bits int) netip.Prefix {
@@ -39,26 +39,27 @@ func subnetsIn(base netip.Prefix) Subnets {
 	return Subnets{Base: base, Link: at(0, 24), Services: at(16, 20), Pods: at(128, 17)}
 }
 
-// Host is the host's address on the link to the node.
+// Host returns the host's address on the link to the node.
 func (s Subnets) Host() netip.Addr { return nth(s.Link, 1) }
 
-// Node is the node's address, at which the API server listens.
+// Node returns the node's address, on which the API server listens.
 func (s Subnets) Node() netip.Addr { return nth(s.Link, 2) }
 
-// APIService is the cluster IP of the service `kubernetes`: the first of the range, by convention of the API server.
+// APIService returns the cluster IP of the service `kubernetes`: by convention of the API server, the first of the
+// range.
 func (s Subnets) APIService() netip.Addr { return nth(s.Services, 1) }
 
-// DNSService is the cluster IP of the service `kube-dns`.
+// DNSService returns the cluster IP of the service `kube-dns`.
 func (s Subnets) DNSService() netip.Addr { return nth(s.Services, 10) }
 
-// nth is the address at an offset of at most 255 into a range that starts at a multiple of 256.
+// nth returns the address at offset n of a range that starts at a multiple of 256.
 func nth(p netip.Prefix, n byte) netip.Addr {
 	a := p.Addr().As4()
 	a[3] += n
 	return netip.AddrFrom4(a)
 }
 
-// chooseSubnets picks the first private /16 that overlaps nothing in use.
+// chooseSubnets returns subnets in the first private /16 that overlaps no used range.
 func chooseSubnets(used []netip.Prefix) (Subnets, error) {
 	for second := byte(231); second < 250; second++ {
 		base := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, second, 0, 0}), 16)
@@ -76,7 +77,7 @@ func chooseSubnets(used []netip.Prefix) (Subnets, error) {
 	return Subnets{}, errors.New("10.231.0.0/16 to 10.249.0.0/16 all overlap a route or a name server of the host: one must be free")
 }
 
-// usedPrefixes lists the networks that the host routes to, and its name servers. The default route does not count.
+// usedPrefixes returns the networks to which the host has routes, except the default route, and its DNS servers.
 func usedPrefixes(ctx context.Context) ([]netip.Prefix, error) {
 	out, err := run(ctx, "ip", "-json", "-4", "route", "show", "table", "all")
 	if err != nil {
@@ -86,11 +87,11 @@ func usedPrefixes(ctx context.Context) ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
-	resolv, _ := os.ReadFile("/etc/resolv.conf") // a host without one has no name server to clash with
+	resolv, _ := os.ReadFile("/etc/resolv.conf") // without this file, the host has no DNS server that could conflict
 	return append(used, nameServers(resolv)...), nil
 }
 
-// routePrefixes reads the destinations of `ip -json route`.
+// routePrefixes returns the destinations in the output of `ip -json route`.
 func routePrefixes(routes []byte) ([]netip.Prefix, error) {
 	var list []struct {
 		Dst string `json:"dst"`
@@ -112,7 +113,7 @@ func routePrefixes(routes []byte) ([]netip.Prefix, error) {
 	return prefixes, nil
 }
 
-// nameServers reads the IPv4 name servers of a resolv.conf.
+// nameServers returns the IPv4 DNS servers in a resolv.conf.
 func nameServers(resolv []byte) []netip.Prefix {
 	var prefixes []netip.Prefix
 	lines := bufio.NewScanner(bytes.NewReader(resolv))
@@ -128,10 +129,10 @@ func nameServers(resolv []byte) []netip.Prefix {
 	return prefixes
 }
 
-// ensureNetwork makes the missing parts of the namespace, the link to it and the routes.
+// ensureNetwork creates the missing parts of the namespace, the link to it and the routes.
 //
-// The host reaches nodes, pods and services. The other direction ends at the host, and all other destinations are
-// unreachable immediately instead of after a timeout: no packet of the cluster leaves the machine.
+// The host can reach nodes, pods and services. In the other direction, only the host is reachable. All other
+// destinations fail immediately instead of after a timeout, so no packet of the cluster leaves the machine.
 func (c *Cluster) ensureNetwork(ctx context.Context) error {
 	ip := func(args ...string) error {
 		_, err := run(ctx, "ip", args...)
@@ -165,7 +166,7 @@ func (c *Cluster) ensureNetwork(ctx context.Context) error {
 		{"ip", "link", "set", "lo", "up"},
 		{"ip", "address", "replace", fmt.Sprintf("%s/%d", s.Node(), bits), "dev", nodeLink},
 		{"ip", "link", "set", nodeLink, "up"},
-		// Cluster IPs are translated after routing, so the node's own processes need some route for them.
+		// Cluster IPs are translated after routing, so the node's own processes need some route to them.
 		{"ip", "route", "replace", s.Services.String(), "dev", nodeLink},
 		{"ip", "route", "replace", "unreachable", "default"},
 		{"sysctl", "-qw", "net.ipv4.ip_forward=1"},

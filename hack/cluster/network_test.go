@@ -17,7 +17,7 @@ func prefixes(list ...string) []netip.Prefix {
 func TestChooseSubnets(t *testing.T) {
 	for name, tc := range map[string]struct {
 		used []netip.Prefix
-		want string // empty for an error
+		want string // empty if an error is expected
 	}{
 		"nothing in use":          {nil, "10.231.0.0/16"},
 		"other networks":          {prefixes("192.0.2.0/24", "127.0.0.0/8", "172.17.0.0/16"), "10.231.0.0/16"},

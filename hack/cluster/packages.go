@@ -11,12 +11,12 @@ import (
 // cniPlugins is the installation folder of Debian's containernetworking-plugins.
 const cniPlugins = "/usr/lib/cni"
 
-// packages maps each distribution package that a node needs to a program that proves it is there.
+// packages maps each required distribution package to a program that exists if the package is installed.
 var packages = []struct{ name, program string }{
 	{"runc", "runc"},
 	{"containernetworking-plugins", cniPlugins + "/ptp"},
 	{"iptables", "iptables"},
-	{"nftables", "nft"}, // kube-proxy writes its rules with it
+	{"nftables", "nft"}, // kube-proxy uses it to write its rules
 	{"ipset", "ipset"},
 	{"conntrack", "conntrack"},
 	{"socat", "socat"},
@@ -42,7 +42,7 @@ func ensurePackages(ctx context.Context, p *progress) error {
 	}
 	install := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
 	if _, err := run(ctx, "apt-get", install...); err != nil {
-		// The usual reason is that the package lists are absent or old.
+		// The usual reason is that the package lists are missing or outdated.
 		if _, err := run(ctx, "apt-get", "update"); err != nil {
 			return err
 		}

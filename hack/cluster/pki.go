@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// validity of every certificate. A local cluster lives for hours.
+// validity is the validity of every certificate. A local cluster exists for hours.
 const validity = 365 * 24 * time.Hour
 
 // identity is a client certificate that the API server maps to a user and groups.
@@ -31,7 +31,8 @@ type identity struct {
 	groups []string
 }
 
-// identities lists every client of the API server, and `kubelet-client`, as which the API server calls kubelet.
+// identities lists the clients of the API server. kubelet-client is the identity with which the API server connects to
+// the kubelet.
 var identities = []identity{
 	{"admin", "admin", []string{"system:masters"}},
 	{"kube-controller-manager", "system:kube-controller-manager", nil},
@@ -48,9 +49,9 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// writePKI fills dir with a certificate authority (ca), the node's serving certificate (node), and the key that signs
-// service account tokens (service-accounts). It also makes a client certificate per identity. Each is stored as
-// NAME.crt and NAME.key. It writes all of them or none, and keeps existing files.
+// writePKI writes to dir a certificate authority (ca), the node's serving certificate (node), the key that signs
+// service account tokens (service-accounts), and a client certificate per identity. Each is stored as NAME.crt and
+// NAME.key. It writes all of them or none, and keeps existing files.
 func writePKI(dir string, subnets Subnets, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -100,7 +101,7 @@ func writePKI(dir string, subnets Subnets, now time.Time) error {
 	return os.Rename(tmp, dir)
 }
 
-// newAuthority makes a self-signed certificate authority.
+// newAuthority returns a new self-signed certificate authority.
 func newAuthority(now time.Time) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -126,7 +127,7 @@ func newAuthority(now time.Time) (*authority, error) {
 	return &authority{cert: cert, pem: encodePEM("CERTIFICATE", der), key: key}, nil
 }
 
-// issue completes and signs a certificate with a new key.
+// issue completes a certificate, signs it with a new key, and writes both.
 func (a *authority) issue(dir, name string, cert *x509.Certificate, now time.Time) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -136,7 +137,7 @@ func (a *authority) issue(dir, name string, cert *x509.Certificate, now time.Tim
 	if err != nil {
 		return err
 	}
-	// The hour before covers clocks that are set back.
+	// The extra hour is for clocks that are set back.
 	cert.NotBefore, cert.NotAfter = now.Add(-time.Hour), now.Add(validity)
 	cert.KeyUsage = x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, key.Public(), a.key)
@@ -146,7 +147,8 @@ func (a *authority) issue(dir, name string, cert *x509.Certificate, now time.Tim
 	return writePair(dir, name, encodePEM("CERTIFICATE", der), key)
 }
 
-// writeServiceAccountKey writes a key pair rather than a certificate: only the API server makes and checks tokens.
+// writeServiceAccountKey writes a key pair instead of a certificate, because only the API server signs and verifies
+// tokens.
 func writeServiceAccountKey(dir string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -194,7 +196,7 @@ contexts:
 current-context: {{.Cluster}}
 `))
 
-// renderKubeconfig makes a kubeconfig that contains its certificates, so that the single file can be copied anywhere.
+// renderKubeconfig returns a kubeconfig that contains its certificates, so that the file can be copied to any place.
 func renderKubeconfig(pkiDir, identity, server string) ([]byte, error) {
 	data := map[string]string{"Cluster": nodeName, "User": identity, "Server": server}
 	for field, file := range map[string]string{"CA": "ca.crt", "Cert": identity + ".crt", "Key": identity + ".key"} {

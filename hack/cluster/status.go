@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// status prints a line per component and one for the node, and returns an error unless everything is well.
+// status prints a line for each component and for the node, and returns an error unless everything is healthy.
 func (c *Cluster) status(ctx context.Context, w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "COMPONENT\tPID\tMEMORY\tHEALTH")
@@ -58,7 +58,7 @@ func (c *Cluster) status(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// residentMemory is a process's resident memory for people to read.
+// residentMemory formats the resident memory of a process for people.
 func residentMemory(pid int) string {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
 	if err != nil {

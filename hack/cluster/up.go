@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// startTimeout bounds the wait for each component. Five seconds are usual; a busy machine takes longer.
+// startTimeout bounds the wait for each component. Usually it takes five seconds; on a busy machine it takes longer.
 const startTimeout = 2 * time.Minute
 
-// stopGrace is the time that a component may take to stop by itself before a restart.
+// stopGrace is the time that a component may take to exit before a restart kills it.
 const stopGrace = 10 * time.Second
 
-// hostSysctls are the kernel settings of the host that kubelet changes.
+// hostSysctls lists the kernel settings of the host that the kubelet changes.
 var hostSysctls = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
@@ -60,7 +60,7 @@ func (c *Cluster) up(ctx context.Context, p *progress, labels map[string]string)
 	return c.label(ctx, labels)
 }
 
-// choose makes the choices that must stay the same until down, and records them before anything is created.
+// choose makes the choices that must not change until down, and stores them before anything is created.
 func (c *Cluster) choose(ctx context.Context, p *progress) error {
 	if entries, err := os.ReadDir(c.State); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty and was not made by this program: point GEOBENCH_STATE at a folder that does not exist", c.State)
@@ -89,7 +89,7 @@ func (c *Cluster) choose(ctx context.Context, p *progress) error {
 	return c.save()
 }
 
-// prepare makes everything that components need before they start.
+// prepare creates everything that components need before they start.
 func (c *Cluster) prepare(ctx context.Context) error {
 	for _, dir := range []string{"run", "logs", "conf", "images"} {
 		if err := os.MkdirAll(c.path(dir), 0o755); err != nil {
@@ -108,8 +108,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return c.writeConfigs()
 }
 
-// startControlPlane starts what serves the API. Containerd is among it because it takes the images in while the API
-// server starts.
+// startControlPlane starts the API server and its dependencies. It also starts containerd, which can import images
+// while the API server starts.
 func (c *Cluster) startControlPlane(ctx context.Context, p *progress) error {
 	for _, name := range []string{"etcd", "kube-apiserver", "containerd"} {
 		if err := c.startNamed(name); err != nil {
@@ -132,7 +132,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, p *progress) error {
 	return nil
 }
 
-// startNode starts what runs pods, and waits until they would run and find each other.
+// startNode starts the components that run pods, and waits until pods can run and resolve names.
 func (c *Cluster) startNode(ctx context.Context, p *progress) error {
 	rest := []string{"kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
 	for _, name := range rest {
@@ -221,7 +221,7 @@ func (c *Cluster) restart(ctx context.Context, p *progress, name string) error {
 
 var errNotUp = errors.New("there is no cluster: start it with `up`")
 
-// nodeReady returns nil when the node takes pods.
+// nodeReady returns nil if the node accepts pods.
 func (c *Cluster) nodeReady(ctx context.Context) error {
 	var node struct {
 		Status struct {
@@ -242,12 +242,12 @@ func (c *Cluster) nodeReady(ctx context.Context) error {
 	return errors.New("kubelet has not reported yet")
 }
 
-// serviceAccountExists returns nil when pods can be created in the namespace `default`.
+// serviceAccountExists returns nil if pods can be created in the default namespace.
 func (c *Cluster) serviceAccountExists(ctx context.Context) error {
 	return c.get(ctx, c.server()+"/api/v1/namespaces/default/serviceaccounts/default", nil)
 }
 
-// label puts labels on the node.
+// label adds labels to the node.
 func (c *Cluster) label(ctx context.Context, labels map[string]string) error {
 	if len(labels) == 0 {
 		return nil

@@ -21,38 +21,38 @@ import (
 	"time"
 )
 
-// Hunter hunts mutants, one after another.
+// Hunter hunts mutants one after another.
 type Hunter struct {
 	Root, Tmp string
-	// Limit is the time limit of the hunt for a mutant.
+	// Limit is the time limit for the hunt of one mutant.
 	Limit   time.Duration
 	Results *Results
-	// Fresh says that results from before are not used.
+	// Fresh is set to ignore earlier results.
 	Fresh bool
-	// Log gets a line for each mutant.
+	// Log receives a line for each mutant.
 	Log io.Writer
 
-	// sound has the hunts that are known to pass without a mutant, unsound the hunts that fail without one, which are
-	// omitted.
+	// sound contains the hunts that are known to pass without a mutant. unsound contains the hunts that fail without a
+	// mutant and are therefore omitted.
 	sound, unsound map[string]bool
 }
 
-// Killers of a mutant that does not terminate: the hunt's limit, or the time limit of a test.
+// Names of the killers of a mutant that does not terminate: the limit of the hunt, or the timeout of a test.
 const (
 	byTime = "time"
 	noEnd  = ", which has no end"
 )
 
-// errTime is that the time of a mutant was over.
+// errTime means that the time limit of a mutant was exceeded.
 var errTime = errors.New("no end within the limit")
 
-// errUnsound is that a hunt fails without a mutant, too.
+// errUnsound means that a hunt fails even without a mutant.
 var errUnsound = errors.New("fails by itself")
 
-// Hunt hunts these mutants, and stores the result of each. A hunt that kills a mutant must pass without a mutant, or
-// its failure means nothing. A hunt that does not is reported once, and the remaining hunts are applied to the mutants.
-// A mutant that survives only these is not known to survive. A mutant that cannot be hunted, because it does not
-// compile, does not stop the hunt for other mutants.
+// Hunt hunts the given mutants and stores the result of each. A hunt that kills a mutant must pass without a mutant, or
+// its failure means nothing. A hunt that does not pass is reported once, and the mutants are hunted with the remaining
+// hunts. If a mutant survives those, it is not known to survive all hunts. A mutant that cannot be hunted, because it
+// does not compile, does not stop the hunt for other mutants.
 func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	var waiting []*Mutant
 	for _, m := range mutants {
@@ -100,7 +100,8 @@ func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	return errors.Join(errs...)
 }
 
-// prove checks that a hunt passes without a mutant, unless this is known, or the hunt has passed with a mutant.
+// prove checks that a hunt passes without a mutant. It skips the check if the result is known, for example because the
+// hunt has passed with a mutant.
 func (h *Hunter) prove(ctx context.Context, hunt *Hunt) error {
 	if hunt == nil || h.sound[hunt.String()] {
 		return nil
@@ -167,22 +168,22 @@ func (h *Hunter) hunt(ctx context.Context, m *Mutant) (*Result, error) {
 			break
 		}
 		if h.sound != nil {
-			h.sound[hunt.String()] = true // or it would not pass with a mutant, either
+			h.sound[hunt.String()] = true // otherwise it would not pass with a mutant either
 		}
 	}
 	r.CPU = p.cpu.Seconds()
 	return r, nil
 }
 
-// prey is a tree that is hunted: a mutant, or the unmodified tree.
+// prey is the tree that is hunted: a mutant, or the unmodified tree.
 type prey struct {
 	*Hunter
 	overlay  string // empty for the unmodified tree
-	explorer string // the program, once it is built
+	explorer string // path of the explorer, once it is built
 	cpu      time.Duration
 }
 
-// hunt returns the failure, empty if there is none.
+// hunt runs a hunt and returns the failure, or "" if there was none.
 func (p *prey) hunt(ctx context.Context, h Hunt) (killer string, err error) {
 	if h.Engine == "" {
 		return p.tests(ctx, h)
@@ -190,7 +191,7 @@ func (p *prey) hunt(ctx context.Context, h Hunt) (killer string, err error) {
 	return p.worlds(ctx, h)
 }
 
-// build returns the flags of a build. Mutants are not debugged, and without symbols they are linked in half the time.
+// build returns build flags. Mutants are not debugged, and linking takes half the time without symbols.
 func (p *prey) build() []string {
 	flags := []string{"-ldflags=-s -w"}
 	if p.overlay != "" {
@@ -199,7 +200,7 @@ func (p *prey) build() []string {
 	return flags
 }
 
-// tests runs tests until the first that fails.
+// tests runs tests until the first failure.
 func (p *prey) tests(ctx context.Context, h Hunt) (killer string, err error) {
 	args := append([]string{"test", "-json", "-count=1", "-failfast", "-vet=off", "-timeout", (p.Limit / 2).String()}, p.build()...)
 	if h.Run != "" {
@@ -256,7 +257,7 @@ var (
 	wrong    = []byte("WRONG: ")
 )
 
-// worlds explores until the first seed that fails.
+// worlds explores scenarios until the first seed that fails.
 func (p *prey) worlds(ctx context.Context, h Hunt) (killer string, err error) {
 	if p.explorer == "" {
 		explorer := filepath.Join(p.Tmp, "geobench")
@@ -292,8 +293,8 @@ func (p *prey) worlds(ctx context.Context, h Hunt) (killer string, err error) {
 	return "", nil
 }
 
-// run runs a command in the root. It kills the command with all its children when the time is over or when enough
-// returns true for a line.
+// run runs a command in the root folder. It kills the command and all its children when the time limit is exceeded, or
+// when enough returns true for a line of output.
 func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name string, args ...string) (out []byte, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -335,7 +336,7 @@ func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name stri
 	return []byte(strings.TrimSpace(string(tail.last))), err
 }
 
-// tail keeps the end of a command's standard output and error output, which contains the reason for a failure.
+// tail keeps the last part of a command's standard output and error output, which contains the reason for a failure.
 type tail struct {
 	mu   sync.Mutex
 	last []byte

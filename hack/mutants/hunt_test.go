@@ -66,7 +66,7 @@ func hunter(t *testing.T, root string, limit time.Duration) (*Hunter, *bytes.Buf
 	return &Hunter{Root: root, Tmp: t.TempDir(), Limit: limit, Results: results, Log: &log}, &log
 }
 
-// Each mutant is hunted in a tree that is never modified, and a mutant that does not compile does not stop the hunt. A
+// Each mutant is hunted without modifying the tree, and a mutant that does not compile does not stop the hunt. A
 // surviving mutant must be explained, and a mutant with a valid result is not hunted again.
 func TestHunt(t *testing.T) {
 	root := module(t)
@@ -109,7 +109,7 @@ func TestHunt(t *testing.T) {
 	}
 }
 
-// A mutant that has no end is killed by time, with all its processes.
+// A mutant that does not terminate is killed by its time limit, with all its processes.
 func TestNoEnd(t *testing.T) {
 	root := module(t)
 	h, _ := hunter(t, root, 16*time.Second)
@@ -142,7 +142,7 @@ func TestNothingToHuntWith(t *testing.T) {
 	if len(h.Results.By) > 0 {
 		t.Errorf("%v is kept of a mutant that nothing sound has hunted", h.Results.By)
 	}
-	// Other hunts run in its place, and a hunt that fails by itself is reported once for all mutants.
+	// The remaining hunts are used instead, and a hunt that fails without a mutant is reported once for all mutants.
 	two := mutants(t, sums)[:2]
 	for _, m := range two {
 		m.Hunts = append(m.Hunts, Hunt{Package: "./doubles"})
@@ -169,8 +169,8 @@ func read(t *testing.T, root, file string) []byte {
 	return text
 }
 
-// A result holds until something changes that it depends on: a kill until the code or the killing test does, a survival
-// until any test does.
+// A result is valid until one of its inputs changes: for a kill, the code or the killing test; for a survival, the code
+// or any test.
 func TestHolds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file             string
@@ -268,7 +268,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// The end of a command's simultaneous output on both outputs is kept. (The race detector watches.)
+// The end of a command's concurrent output on both streams is kept; the race detector checks it.
 func TestBothOutputs(t *testing.T) {
 	h, _ := hunter(t, t.TempDir(), time.Minute)
 	const script = `(i=0; while [ $i -lt 3000 ]; do echo "out $i"; i=$((i+1)); done) & i=0; while [ $i -lt 3000 ]; do echo "err $i" >&2; i=$((i+1)); done; wait; echo end; echo end >&2`

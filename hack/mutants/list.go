@@ -11,42 +11,42 @@ import (
 	"strings"
 )
 
-// Mutant is a small edit of code that is right, after which it is wrong.
+// Mutant is a small edit that makes correct code wrong.
 type Mutant struct {
-	// Area is the area in which the mutant is counted: an engine, or a package that engines use.
+	// Area is the area to which the mutant belongs: an engine, or a package that engines use.
 	Area string
 	// Name is unique in its area.
 	Name string
 	// File is the edited file, relative to the root.
 	File string
-	// Wrong is a sentence about the defect of the edit.
+	// Wrong is a sentence that describes the defect.
 	Wrong string
 	// Equivalent is the reason why the mutant cannot be distinguished from the original; empty if it can.
 	Equivalent string
-	// Hunts are the hunts that should kill it, in the order in which they are tried: first the mutant's, then the area's.
+	// Hunts are the hunts that should kill the mutant, in order: first the mutant's own hunts, then the area's.
 	Hunts []Hunt
-	// Old are whole lines, found in File exactly once, New those in their place. Indentation does not count.
+	// Old are whole lines that occur in File exactly once, and New replaces them. Indentation is ignored.
 	Old, New []string
-	// At is the place of the mutant in its list.
+	// At is the position of the mutant in its list, for error messages.
 	At string
 }
 
-// ID names a mutant among all.
+// ID returns a name that is unique among all mutants.
 func (m *Mutant) ID() string { return m.Area + "/" + m.Name }
 
-// Hunt may kill a mutant: the tests of a package, or scenarios of the explorer.
+// Hunt is an attempt to kill a mutant: tests of a package, or scenarios of the explorer.
 type Hunt struct {
-	// Package is the package of the tests, ./internal/net/wire, and Run a regular expression that selects some; empty for
-	// all.
+	// Package is the package of the tests, for example ./internal/net/wire. Run is a regular expression that selects
+	// tests; empty for all.
 	Package, Run string
-	// Engine is explored, with this number of Seeds in scenarios of these kinds (hostile, slow, core, replace, buggify,
-	// checkpoints, wide); empty for tests.
+	// Engine is the engine to explore; empty for tests. Seeds is the number of seeds for each of the given kinds of
+	// scenarios (hostile, slow, core, replace, buggify, checkpoints, wide).
 	Engine string
 	Seeds  int
 	Worlds []string
 }
 
-// String is the hunt as lists have it.
+// String returns the hunt in the notation of lists.
 func (h Hunt) String() string {
 	if h.Engine == "" {
 		return strings.TrimSpace("tests " + h.Package + " " + h.Run)
@@ -76,7 +76,7 @@ func parseHunt(s string) (Hunt, error) {
 	return Hunt{}, fmt.Errorf("hunt: %q is neither `tests ./PACKAGE [EXPRESSION]` nor `worlds ENGINE SEEDS [hostile] [slow] [core] [replace] [buggify] [checkpoints] [wide]`", s)
 }
 
-// ReadLists reads all lists of a folder, in the order of their names.
+// ReadLists reads all lists in a folder, sorted by file name.
 func ReadLists(dir string) ([]*Mutant, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
@@ -98,7 +98,7 @@ func ReadLists(dir string) ([]*Mutant, error) {
 	return all, errors.Join(errs...)
 }
 
-// parse reads a list. Blank lines separate blocks. The first block has `area` and the hunts of all mutants. Each
+// parse parses a list. Blank lines separate blocks. The first block contains `area` and the hunts for all mutants. Each
 // further block is a mutant and ends with the lines of the edit, marked as in a diff: ` ` is kept, `-` is removed, `+`
 // is added. Lines that start with # are comments.
 func parse(file, text string) (list []*Mutant, err error) {
@@ -153,7 +153,7 @@ func parse(file, text string) (list []*Mutant, err error) {
 	return list, nil
 }
 
-// Check compares the lists with the tree: names are unique, all fields are set, and the edited text exists exactly
+// Check checks the lists against the tree: names are unique, all fields are set, and the edited text occurs exactly
 // once.
 func Check(root string, all []*Mutant) error {
 	var errs []error
@@ -184,10 +184,10 @@ func Check(root string, all []*Mutant) error {
 	return errors.Join(errs...)
 }
 
-// check refuses tests that there are not.
+// check returns an error if the hunt names tests that do not exist.
 func (h Hunt) check(root string) error {
 	if h.Engine != "" {
-		return nil // the explorer knows its engines
+		return nil // the explorer checks the engine
 	}
 	name, _, _ := strings.Cut(h.Run, "/")
 	run, err := regexp.Compile(name)
@@ -211,7 +211,7 @@ func (h Hunt) check(root string) error {
 
 var declaredTest = regexp.MustCompile(`(?m)^func (Test\w*)\(`)
 
-// Apply returns the file with the edit.
+// Apply returns the contents of the file with the edit.
 func (m *Mutant) Apply(root string) ([]byte, error) {
 	if len(m.Old) == 0 || slices.Equal(m.Old, m.New) {
 		return nil, errors.New("the edit must have lines that go, or lines that come beside one that stays")

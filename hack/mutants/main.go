@@ -1,10 +1,10 @@
-// Command mutants breaks Geobench on purpose, one small edit at a time. It hunts each of these mutants with the tests
-// and the explorer (DeMillo, Lipton and Sayward, Hints on test data selection, 1978). A mutant that survives shows a
-// gap in the tests. The mutants are kept in lists, each with a sentence about its defect. The tree itself is never
-// modified, since the compiler reads another file in place of the edited file (go build -overlay).
+// Command mutants makes small edits to Geobench, each of which introduces a defect. It hunts each of these mutants with
+// the tests and the explorer (DeMillo, Lipton and Sayward, Hints on test data selection, 1978). A surviving mutant
+// shows a gap in the tests. The mutants are kept in lists, each with a description of its defect. The tree itself is
+// never modified: the compiler reads another file in place of the edited file (go build -overlay).
 //
-// It prints the number of killed mutants of each area and their killers. It fails if a mutant survives that is not
-// listed as equivalent.
+// It prints the number of killed mutants of each area and their killers. It fails if a surviving mutant is not listed
+// as equivalent.
 package main
 
 import (
@@ -77,7 +77,7 @@ func command(ctx context.Context, args []string) error {
 	return results.Unexplained(chosen)
 }
 
-// choose returns the mutants that flags ask for.
+// choose returns the mutants that the flags select.
 func choose(all []*Mutant, area, only, shard string) (chosen []*Mutant, err error) {
 	areas, err := regexp.Compile("^(?:" + area + ")$")
 	if err != nil {

@@ -19,22 +19,23 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Result is what became of a mutant.
+// Result is the outcome of the hunt for a mutant.
 type Result struct {
-	// Hunt is the hunt that has killed the mutant, and Killer the failure: a test, a seed, a panic or time. Both are empty
-	// for a mutant that survived.
+	// Hunt is the hunt that killed the mutant. Killer is the failure: a test, a seed, a panic or time. Both are empty if
+	// the mutant survived.
 	Hunt, Killer string
 	// CPU is the CPU time of the hunt, in seconds.
 	CPU float64
-	// Fingerprint has the hashes of the inputs of the result.
+	// Fingerprint contains the hashes of the inputs of the result.
 	Fingerprint
-	// Test is the hash of the file that has the killing test. With it, changes of other tests do not matter.
+	// Test is the hash of TestFile, which contains the killing test. With it, changes of other tests do not invalidate
+	// the result.
 	Test, TestFile string
 
-	by *Hunt // the hunt that has killed it, nil for none or a hunt of an earlier run
+	by *Hunt // the hunt that killed it, or nil for none or for a hunt of an earlier invocation
 }
 
-// Killed reports whether something has noticed the mutant.
+// Killed reports whether a hunt detected the mutant.
 func (r *Result) Killed() bool { return r.Killer != "" }
 
 func (r *Result) String() string {
@@ -44,11 +45,11 @@ func (r *Result) String() string {
 	return fmt.Sprintf("killed by %s: %s", r.Hunt, r.Killer)
 }
 
-// Fingerprint has the hashes that decide whether a result is still valid. It does not include the dependencies of the
-// packages, except for the packages named here: -fresh hunts all mutants again.
+// Fingerprint contains the hashes that determine whether a result is still valid. Of the dependencies, it includes only
+// the packages named below, so use -fresh to hunt all mutants again.
 type Fingerprint struct {
-	// Mutant is the hash of the mutant's entry in its list. Code is the hash of the edited package, of the packages with
-	// tests that hunt it, and of the explorer, without tests. Tests is the hash of these packages' tests.
+	// Mutant is the hash of the mutant's entry in its list. Code is the hash of the non-test code of the edited package,
+	// of the packages whose tests hunt it, and of the explorer. Tests is the hash of these packages' tests.
 	Mutant, Code, Tests string
 }
 
@@ -74,7 +75,7 @@ func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
 	return f, err
 }
 
-// soundness returns the hash of all inputs that decide whether a hunt passes without a mutant.
+// soundness returns the hash of all inputs that determine whether a hunt passes without a mutant.
 func soundness(root string, h Hunt) (string, error) {
 	file := path.Join(path.Clean(h.Package), "any")
 	if h.Engine != "" {
@@ -84,7 +85,7 @@ func soundness(root string, h Hunt) (string, error) {
 	return f.Code + f.Tests, err
 }
 
-// hashOf is the hash of the files of these folders that are chosen.
+// hashOf returns the hash of the files in the given folders for which choose returns true.
 func hashOf(root string, folders []string, choose func(file string) bool) (string, error) {
 	slices.Sort(folders)
 	var of []any
@@ -119,7 +120,7 @@ func sum(of ...any) string {
 	return hex.EncodeToString(s[:8])
 }
 
-// killedBy notes the file of the test that has killed.
+// killedBy records the file of the killing test.
 func (r *Result) killedBy(root string, h Hunt) {
 	if h.Engine != "" {
 		return
@@ -139,7 +140,7 @@ func (r *Result) killedBy(root string, h Hunt) {
 	}
 }
 
-// Holds reports whether a hunt would still give the same result: no relevant input has changed.
+// Holds reports whether the result is still valid: no relevant input has changed.
 func (r *Result) Holds(root string, now Fingerprint) bool {
 	if r.Mutant != now.Mutant || r.Code != now.Code {
 		return false
@@ -151,17 +152,17 @@ func (r *Result) Holds(root string, now Fingerprint) bool {
 	return r.Killed() && err == nil && r.Test == sum(string(text))
 }
 
-// Results has the results of all hunts, in a file.
+// Results contains the results of all hunts, and is stored in a file.
 type Results struct {
 	path string
-	// By is by Mutant.ID.
+	// By maps Mutant.ID to the result.
 	By map[string]*Result
-	// Sound maps the hunts that have passed without a mutant to the hash of their inputs.
+	// Sound maps the hunts that passed without a mutant to the hash of their inputs.
 	Sound map[string]string
 }
 
-// OpenResults reads files of results, separated by commas, and merges them into the first, which is also written. None
-// of them needs to exist.
+// OpenResults reads result files, separated by commas, and merges them. Keep writes to the first. The files need not
+// exist.
 func OpenResults(paths string) (*Results, error) {
 	all := &Results{By: map[string]*Result{}, Sound: map[string]string{}}
 	for i, path := range strings.Split(paths, ",") {
@@ -193,16 +194,16 @@ func OpenResults(paths string) (*Results, error) {
 	return all, os.MkdirAll(filepath.Dir(all.path), 0o755)
 }
 
-// Of returns the result of a mutant, nil if it has not been hunted.
+// Of returns the result of a mutant, or nil if it has not been hunted.
 func (r *Results) Of(m *Mutant) *Result { return r.By[m.ID()] }
 
-// Keep notes what became of a mutant, and writes the file, whole or not at all.
+// Keep stores the result of a mutant and writes the file atomically.
 func (r *Results) Keep(m *Mutant, of *Result) error {
 	r.By[m.ID()] = of
 	return result.WriteJSON(r.path, r)
 }
 
-// row has the counts of an area.
+// row contains the counts of an area.
 type row struct {
 	area                                         string
 	mutants, tests, worlds, endless, equal, left int
@@ -226,7 +227,7 @@ func (w *row) add(m *Mutant, of *Result) {
 	}
 }
 
-// Table counts the mutants of each area by killer, and lists the surviving mutants.
+// Table returns a table with the number of mutants of each area by killer, and a list of the surviving mutants.
 func (r *Results) Table(mutants []*Mutant) string {
 	all := row{area: "all"}
 	var rows []*row
@@ -264,7 +265,7 @@ func (r *Results) Table(mutants []*Mutant) string {
 	return b.String()
 }
 
-// Unexplained returns an error if a surviving mutant is not listed as equivalent, or a killed mutant is.
+// Unexplained returns an error if a surviving mutant is not listed as equivalent, or if a killed mutant is.
 func (r *Results) Unexplained(mutants []*Mutant) error {
 	var errs []error
 	for _, m := range mutants {

@@ -53,7 +53,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// history is a repository with an empty commit for each subject.
+// history creates a repository with an empty commit for each subject.
 func history(t *testing.T, subjects ...string) (dir string, git func(args ...string)) {
 	t.Helper()
 	gittest.Isolate(t)
@@ -115,7 +115,7 @@ func TestMergesAreExempt(t *testing.T) {
 	}
 }
 
-// Subjects that are older than the rule stay unchanged.
+// Subjects that are older than the rule are not checked.
 func TestCommitsBeforeTheRule(t *testing.T) {
 	dir, git := history(t, "Old ways")
 	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(self)), 0o755); err != nil {

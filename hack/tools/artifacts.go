@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// artifact is a file that is given to people.
+// artifact is a published file.
 type artifact struct {
 	name   string
 	sha256 string
@@ -39,16 +39,16 @@ func hashFile(file string) (artifact, error) {
 	return artifact{filepath.Base(file), hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// program is a Go program and what its linker wrote into it.
+// program is a Go program with its build information.
 type program struct {
 	artifact
 	info *debug.BuildInfo
-	// commit is the source commit, and committed its time.
+	// commit is the source commit, and committed is its time.
 	commit    string
 	committed time.Time
 }
 
-// setting returns a setting of the build, for example -tags; empty if there is none.
+// setting returns the value of a build setting, for example -tags, or "" if it is not set.
 func (p *program) setting(key string) string {
 	i := slices.IndexFunc(p.info.Settings, func(s debug.BuildSetting) bool { return s.Key == key })
 	if i < 0 {
@@ -57,7 +57,8 @@ func (p *program) setting(key string) string {
 	return p.info.Settings[i].Value
 }
 
-// readProgram reads a program. It has to be built from a commit, so that somebody else can build it.
+// readProgram reads the build information of a program. It returns an error unless the program was built from a commit,
+// so that other people can reproduce the build.
 func readProgram(file string) (*program, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
@@ -80,13 +81,13 @@ func readProgram(file string) (*program, error) {
 	return p, nil
 }
 
-// image is a docker-archive with one image of one layer.
+// image is a docker-archive that contains one image with one layer.
 type image struct {
 	artifact
 	tag string
-	// id is the digest of the image's configuration, which names it wherever it is.
+	// id is the digest of the image's configuration. It identifies the image everywhere.
 	id string
-	// files are the SHA-256 digests of the layer's files, by path.
+	// files maps the paths of the layer's files to their SHA-256 digests.
 	files map[string]string
 }
 
@@ -136,7 +137,7 @@ func readImage(file string) (*image, error) {
 	return out, nil
 }
 
-// eachFile goes through the regular files of a tar.
+// eachFile calls do for each regular file in a tar.
 func eachFile(r io.Reader, do func(name string, content io.Reader) error) error {
 	t := tar.NewReader(r)
 	for {
@@ -156,7 +157,7 @@ func eachFile(r io.Reader, do func(name string, content io.Reader) error) error 
 	}
 }
 
-// holds checks that the image contains the built program.
+// holds returns an error unless the image contains the program.
 func (i *image) holds(p *program) error {
 	if got := i.files["/"+p.name]; got != p.sha256 {
 		return fmt.Errorf("%s has a /%s with the digest %q, and the program's is %q: make the image of this program first", i.name, p.name, got, p.sha256)

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPodSecurity asks Kubernetes's own evaluator whether every pod meets the restricted standard.
+// TestPodSecurity checks with Kubernetes's own evaluator that every pod meets the restricted standard.
 func TestPodSecurity(t *testing.T) {
 	c := newChart(t)
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -64,8 +64,8 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// TestRights compares the operator's rights with the generated roles: they are the same, and are granted where they are
-// needed.
+// TestRights checks that the operator's rights in the chart equal the generated roles, and are granted in the right
+// namespaces.
 func TestRights(t *testing.T) {
 	c := newChart(t)
 	generated, err := operatorRules(c.root)
@@ -94,7 +94,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestAdmissionPolicies compares the policies with config/admission, which has tests against an API server, and checks
+// TestAdmissionPolicies compares the policies with config/admission, which is tested against an API server, and checks
 // the effects of the values.
 func TestAdmissionPolicies(t *testing.T) {
 	c := newChart(t)
@@ -159,7 +159,7 @@ func TestAdmissionPolicies(t *testing.T) {
 	}
 }
 
-// TestTenants checks which settings of a tenant reach the policy; the policy's tests are in config/admission.
+// TestTenants checks the policy's settings for tenants. The policy itself is tested in config/admission.
 func TestTenants(t *testing.T) {
 	c := newChart(t)
 	source, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(tenantSource)))
@@ -178,7 +178,7 @@ func TestTenants(t *testing.T) {
 	}
 	for name, limits := range map[string]map[string]string{
 		"geobench-tenant-a": {"regions": "3", "podsPerDatabase": "18432", "workersPerRegion": "2", "duration": "1h30m", "images": "registry.example/a\npostgres", "endpoints": "db.example:5432\n*.lab.example\n[fd00::7]:1"},
-		// No images and no endpoints are another thing than no limit of them.
+		// An empty list permits no images and endpoints; an absent list permits all.
 		"geobench-tenant-b": {"images": "", "endpoints": ""},
 	} {
 		if diff := cmp.Diff(limits, find[*corev1.ConfigMap](t, objects, name).Data); diff != "" {
@@ -199,8 +199,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestMeshPolicies checks Istio's restrictions for a database. The names of workers and the ports match controllers and
-// internal/ops/deploy.
+// TestMeshPolicies checks Istio's restrictions for a database. The names of workers and the ports must match
+// controllers and internal/ops/deploy.
 func TestMeshPolicies(t *testing.T) {
 	c := newChart(t)
 	got := map[string]string{}
@@ -229,7 +229,7 @@ func TestMeshPolicies(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicy holds the policies to the ports that pods have.
+// TestNetworkPolicy checks that the policies match the ports of the pods.
 func TestNetworkPolicy(t *testing.T) {
 	c := newChart(t)
 	objects := c.objects(t, "networkPolicy.operator.enabled=true", "metrics.enabled=false")
@@ -259,8 +259,8 @@ func TestNetworkPolicy(t *testing.T) {
 	}
 }
 
-// TestAround checks the operator's settings for the policies of databases against the operator's pod, and against the
-// readers of metrics.
+// TestAround compares the operator's settings for the policies of databases with the operator's pod and with the
+// clients that read metrics.
 func TestAround(t *testing.T) {
 	c := newChart(t)
 	told := func(values ...string) (around struct {

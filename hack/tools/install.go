@@ -19,18 +19,18 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// tool is a program that is built from the module that pins it; the go.mod of the module has a tool directive for it.
+// tool is a program that is built from a module with a tool directive for it, which pins it.
 type tool struct {
 	name string
-	// module is the folder below pins/ where it is not the tool's name.
+	// module is the name of the folder in pins/, if it differs from the name of the tool.
 	module string
-	// program is the last name of its package where it is not the tool's name.
+	// program is the last element of the package path, if it differs from the name of the tool.
 	program string
 	// tags are build tags, separated by commas.
 	tags string
-	// versionVar is the linker's name of the variable that holds the program's version, if it has one.
+	// versionVar is the linker symbol of the variable with the program's version, if it has one.
 	versionVar string
-	// readsGo marks a program that parses Go sources. It has to be built by the Go release that the sources are for.
+	// readsGo is set for a program that parses Go sources. It must be built with the Go release of these sources.
 	readsGo bool
 }
 
@@ -39,10 +39,11 @@ var tools = []tool{
 	{name: "go-tpc"},
 	{name: "helm", versionVar: "helm.sh/helm/v4/internal/version.version"},
 	{name: "kustomize-controller"},
-	// The agent is built without the control plane's packages, as Istio's own image has it.
+	// The agent is built without the packages of the control plane, as in Istio's own image.
 	{name: "pilot-agent", module: "istio", tags: istioTags + ",agent", versionVar: istioVersion},
 	{name: "pilot-discovery", module: "istio", tags: istioTags, versionVar: istioVersion},
-	// Of service discovery, Kubernetes and files are all that is needed here: the clouds' libraries take minutes to build.
+	// Of the kinds of service discovery, only Kubernetes and files are needed here: the libraries for clouds take minutes
+	// to build.
 	{name: "prometheus", tags: prometheusTags, versionVar: prometheusVersion},
 	{name: "prometheus-config-reloader", module: "prometheus-operator", versionVar: prometheusVersion},
 	{name: "prometheus-operator", program: "operator", versionVar: prometheusVersion},
@@ -52,13 +53,13 @@ var tools = []tool{
 }
 
 const (
-	istioTags         = "disable_pgv" // the validation of messages that Istio's own builds leave out, too
+	istioTags         = "disable_pgv" // omits the validation of messages, as Istio's own builds do
 	istioVersion      = "istio.io/istio/pkg/version.buildVersion"
 	prometheusTags    = "remove_all_sd,enable_kubernetes_sd"
 	prometheusVersion = "github.com/prometheus/common/version.Version"
 )
 
-// folder is the tool's pinning module, relative to the repository.
+// folder returns the module that pins the tool, relative to the repository.
 func (t tool) folder() string {
 	if t.module != "" {
 		return path.Join("hack/tools/pins", t.module)
@@ -82,7 +83,7 @@ func toolNamed(name string) (tool, error) {
 	return tools[i], nil
 }
 
-// cacheDir holds everything that is built once for all checkouts.
+// cacheDir returns the folder of programs that all checkouts share.
 func cacheDir() (string, error) {
 	if dir := os.Getenv("GEOBENCH_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -94,12 +95,12 @@ func cacheDir() (string, error) {
 	return filepath.Join(home, ".cache", "geobench"), nil
 }
 
-// pin is the content of a tool's module.
+// pin contains the pinned version and the paths of a tool.
 type pin struct {
 	dir      string // the pinning module
 	pkg      string // the main package
-	version  string // of the module that holds the main package
-	programs string // where the program belongs
+	version  string // of the module that contains the main package
+	programs string // folder for the built program
 }
 
 func (t tool) pin(root string) (pin, error) {
@@ -142,7 +143,7 @@ func (t tool) pin(root string) (pin, error) {
 
 func (t tool) path(p pin) string { return filepath.Join(p.programs, t.name) }
 
-// install builds the named tools, or all, and prints their paths in that order.
+// install builds the named tools, or all tools, and prints their paths in this order.
 func install(ctx context.Context, root string, names []string) error {
 	wanted := tools
 	if len(names) > 0 {
@@ -183,8 +184,8 @@ func printPath(root, name string) error {
 	return nil
 }
 
-// build returns the path of a tool and builds it if the cache lacks it. It builds under another name first, so that an
-// interrupted build leaves no partial program. A lock prevents two builds from doing the same work.
+// build returns the path of a tool, and builds the tool if it is not in the cache. It builds under a temporary name
+// first, so an interrupted build leaves no partial program. A lock prevents concurrent builds of the same tool.
 func build(ctx context.Context, root string, t tool) (string, error) {
 	p, err := t.pin(root)
 	if err != nil {
@@ -229,7 +230,8 @@ func build(ctx context.Context, root string, t tool) (string, error) {
 	return target, nil
 }
 
-// lock waits for an exclusive lock on a file. The kernel lets go of it when the process ends, however it ends.
+// lock blocks until it has an exclusive lock on a file. The kernel releases the lock when the process exits, for
+// whatever reason.
 func lock(file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schema is the part of a CRD's OpenAPI schema that the conventions speak of.
+// schema is the part of a CRD's OpenAPI schema to which the conventions apply.
 type schema struct {
 	Type                 string             `json:"type"`
 	Format               string             `json:"format"`
@@ -50,13 +50,13 @@ type crd struct {
 	} `json:"spec"`
 }
 
-// kubernetesTypes are fields of types that Kubernetes defines, with bounds of Kubernetes or none.
+// kubernetesTypes lists fields whose types Kubernetes defines, so they may have no bounds.
 var kubernetesTypes = []string{"metadata", "resources", "tolerations"}
 
-// lintCRDs holds the CRDs to the conventions of this API: kinds have a status with conditions and an observedGeneration
-// and printer columns; everything is described; lists say how they merge; lists, maps and strings are bounded, so that
-// the cost of CEL rules is; sets of an enumeration have room for all of its values; and there are no floating-point
-// numbers and no fields that are not declared.
+// lintCRDs checks the CRDs against the conventions of this API. Kinds have a status with conditions and an
+// observedGeneration, and printer columns. Every field is described. Lists declare how they merge. Lists, maps and
+// strings are bounded, and therefore the cost of CEL rules. Sets of an enumeration have room for all of its values.
+// There are no floating-point numbers and no undeclared fields.
 func lintCRDs(root string) error {
 	files, err := filepath.Glob(filepath.Join(root, crdSources, "*.yaml"))
 	if err != nil {

@@ -1,7 +1,7 @@
-// Tools builds and runs the tools that developing Geobench needs, and nothing that running it does.
+// Tools builds and runs the tools for developing Geobench. Running Geobench needs none of them.
 //
-// Each tool is pinned by a separate module below pins/, because their requirements clash. A tool is built once per
-// version into $GEOBENCH_CACHE/bin (~/.cache/geobench/bin when unset) with the Go command alone:
+// Each tool is pinned by a separate module in pins/, because their requirements conflict. The go command builds each
+// version of a tool once, into $GEOBENCH_CACHE/bin (by default ~/.cache/geobench/bin):
 //
 //	go run -C hack/tools . install [TOOL...]   build what the cache lacks, print the paths (all tools when none is named)
 //	go run -C hack/tools . path TOOL           print where an installed tool is
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// usageError is a mistake on the command line.
+// usageError is an error in the command line.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
@@ -102,7 +102,7 @@ func command(ctx context.Context, args []string) error {
 	return usageError(fmt.Sprintf("unknown command %q", name))
 }
 
-// repositoryRoot finds the repository from the folder that the command runs in, which go run -C makes hack/tools.
+// repositoryRoot returns the root of the repository, found from the working folder, which go run -C sets to hack/tools.
 func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -118,7 +118,7 @@ func repositoryRoot() (string, error) {
 	}
 }
 
-// chartTest runs the tests of this module, which are the tests of the chart.
+// chartTest runs the tests of this module, which include the tests of the chart.
 func chartTest(ctx context.Context, root string) error {
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "./...")
 	cmd.Dir = filepath.Join(root, "hack", "tools")
@@ -130,7 +130,7 @@ func chartTest(ctx context.Context, root string) error {
 	return nil
 }
 
-// run executes a program and returns its standard output; its error contains the error output.
+// run executes a program and returns its standard output. The error contains the error output.
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// buildType defines the meaning of the parameters below: docs/security.md has the section.
+	// buildType defines the meaning of the parameters below, in this section of docs/security.md.
 	buildType = repositoryURL + "/blob/main/docs/security.md#what-was-built-from-what"
 	// predicateType is SLSA's provenance, version 1 (slsa.dev/spec/v1.0/provenance).
 	predicateType = "https://slsa.dev/provenance/v1"
@@ -73,7 +73,7 @@ func provenanceOf(p *program, made []artifact, parameters map[string]any, builde
 	if text, err = protojson.Marshal(s); err != nil {
 		return nil, err
 	}
-	// protojson varies its white space on purpose.
+	// protojson varies its white space on purpose, so the output is formatted again.
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", "  "); err != nil {
 		return nil, err

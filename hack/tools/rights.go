@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// right is one permission: a verb on a resource, which may be narrowed to names, or on a URL.
+// right is one permission: a verb on a resource, possibly restricted to names, or on a URL.
 type right struct {
 	verb, group, resource string
 	names                 []string
@@ -29,7 +29,7 @@ func (r right) String() string {
 	return strings.Join(append([]string{r.verb, r.object()}, r.names...), " ")
 }
 
-// object returns the object of the verb, for example pods or jobs.batch.
+// object returns the object of the right as text, for example pods or jobs.batch.
 func (r right) object() string {
 	if r.group == "" {
 		return r.resource
@@ -80,7 +80,7 @@ func operatorRules(root string) ([]rbacv1.PolicyRule, error) {
 	}
 }
 
-// request is what an audit log (audit.k8s.io/v1) says of a request, as far as rights go.
+// request is the part of an entry in an audit log (audit.k8s.io/v1) that determines the required right.
 type request struct {
 	Verb      string `json:"verb"`
 	ObjectRef *struct {
@@ -103,7 +103,8 @@ func (r right) allows(q *request) bool {
 	return r.verb == q.Verb && r.group == q.ObjectRef.APIGroup && r.resource == resource && (len(r.names) == 0 || slices.Contains(r.names, q.ObjectRef.Name))
 }
 
-// rightsUsed counts the requests of an audit log by the right that they need, and the forbidden requests.
+// rightsUsed returns the number of requests in an audit log by the right that they need, and the number of forbidden
+// requests.
 func rightsUsed(granted []right, log io.Reader) (used, forbidden map[string]int, err error) {
 	used, forbidden = map[string]int{}, map[string]int{}
 	lines := bufio.NewScanner(log)
@@ -114,7 +115,7 @@ func rightsUsed(granted []right, log io.Reader) (used, forbidden map[string]int,
 			return nil, nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if q.ObjectRef == nil {
-			continue // discovery
+			continue // API discovery
 		}
 		if q.ResponseStatus.Code == http.StatusForbidden {
 			forbidden[right{q.Verb, q.ObjectRef.APIGroup, q.ObjectRef.Resource, nil}.String()]++
@@ -129,7 +130,8 @@ func rightsUsed(granted []right, log io.Reader) (used, forbidden map[string]int,
 	return used, forbidden, lines.Err()
 }
 
-// reportRights says which of the operator's rights the requests in audit logs have needed, and which not.
+// reportRights prints which of the operator's rights the requests in audit logs needed, and which rights were never
+// used.
 func reportRights(root string, out io.Writer, logs []string) error {
 	rules, err := operatorRules(root)
 	if err != nil {

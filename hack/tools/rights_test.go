@@ -19,8 +19,8 @@ func named(rights []right) (out []string) {
 	return out
 }
 
-// operatorUses names, for each right of the operator, functions that need it. The caches of SetupWithManager list and
-// watch. Objects that are cached but also read by name are read by ensureCreated after another client has made them.
+// operatorUses lists, for each right of the operator, functions that need it. The caches of SetupWithManager list and
+// watch. ensureCreated reads cached objects by name after another client has created them.
 var operatorUses = map[string]string{
 	"create benchmarkruns.geobench.dev":                "begin",
 	"create configmaps":                                "ensureCreated",
@@ -123,7 +123,7 @@ var operatorUses = map[string]string{
 	"patch statefulsets.apps":                          "ensure closeGates",
 	"patch stresschaos.chaos-mesh.org":                 "remove",
 	"patch timechaos.chaos-mesh.org":                   "remove",
-	// an owner that cannot be deleted before the objects that it owns
+	// the owner must not be deleted before the objects that it owns
 	"update benchmarkruns/finalizers.geobench.dev": "ensureCreated",
 	"update experiments/finalizers.geobench.dev":   "ensureCreated",
 	"update geodatabases/finalizers.geobench.dev":  "ensureCreated",
@@ -150,7 +150,7 @@ var operatorUses = map[string]string{
 	"watch timechaos.chaos-mesh.org":               "look",
 }
 
-// TestOperatorUses wants every right of the operator named with code that is there.
+// TestOperatorUses checks that every right of the operator is listed with functions that exist.
 func TestOperatorUses(t *testing.T) {
 	root, err := repositoryRoot()
 	if err != nil {
@@ -169,7 +169,7 @@ func TestOperatorUses(t *testing.T) {
 			}
 			text, err := os.ReadFile(file)
 			for _, m := range function.FindAllSubmatch(text, -1) {
-				// Exported or not: packages change, but the action of a function stays.
+				// Ignore whether the name is exported, because functions move between packages.
 				functions[strings.ToLower(string(m[1]))] = true
 			}
 			return err
@@ -198,10 +198,10 @@ func TestOperatorUses(t *testing.T) {
 	}
 }
 
-// TestOtherRights wants all other roles of the chart known, with what their rights are for.
+// TestOtherRights checks that all other roles of the chart are listed, with the purpose of their rights.
 func TestOtherRights(t *testing.T) {
 	c := newChart(t)
-	// The resources of each role, and text of the file that needs them.
+	// Rights of each role, and text in the file that needs them.
 	uses := map[string]struct{ rights, file, text string }{
 		"geobench-prometheus": {
 			"get list watch pods services endpointslices.discovery.k8s.io /metrics", "templates/prometheus/prometheus.yaml", "kubernetes_sd_configs: [{role: endpointslice",
@@ -231,7 +231,7 @@ func TestOtherRights(t *testing.T) {
 			continue
 		}
 		if strings.HasPrefix(role, "geobench-operator") {
-			continue // TestRights and TestOperatorUses
+			continue // covered by TestRights and TestOperatorUses
 		}
 		use, ok := uses[role]
 		if !ok {
@@ -262,7 +262,7 @@ func TestOtherRights(t *testing.T) {
 	}
 }
 
-// TestRightsUsed reads what API servers log.
+// TestRightsUsed parses entries of audit logs.
 func TestRightsUsed(t *testing.T) {
 	granted := []right{
 		{"get", "", "secrets", []string{"geobench-authority"}}, {"get", "", "secrets", nil}, {"patch", "geobench.dev", "geodatabases/status", nil}, {"watch", "", "pods", nil},
@@ -310,7 +310,7 @@ func TestRightsUsed(t *testing.T) {
 	}
 }
 
-// TestNamedTests wants the tests there that SECURITY.md and docs/security.md give as proof.
+// TestNamedTests checks that the tests exist that SECURITY.md and docs/security.md name as proof.
 func TestNamedTests(t *testing.T) {
 	root, err := repositoryRoot()
 	if err != nil {

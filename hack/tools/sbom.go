@@ -19,12 +19,12 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/common"
 )
 
-// repositoryURL is the location of the sources.
+// repositoryURL is the URL of the source repository.
 const repositoryURL = "https://github.com/geobench/geobench"
 
 // describe describes the contents and the origin of a program and an image: two SBOMs (SPDX 2.3) and a statement of
-// provenance (in-toto, SLSA v1). All depend only on the two files, so that any build of the same commit gets the same
-// bytes.
+// provenance (in-toto, SLSA v1). All of them depend only on the two files, so every build of the same commit produces
+// the same bytes.
 func describe(root string, args []string) error {
 	flags := flag.NewFlagSet("sbom", flag.ContinueOnError)
 	binary := flags.String("binary", filepath.Join(root, "bin", "geobench"), "the program")
@@ -80,7 +80,7 @@ func describe(root string, args []string) error {
 	return nil
 }
 
-// sourceDate is SOURCE_DATE_EPOCH (reproducible-builds.org) where it is set, or else when the commit was made.
+// sourceDate returns SOURCE_DATE_EPOCH (reproducible-builds.org) if it is set, or else the time of the commit.
 func sourceDate(p *program) (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
@@ -99,7 +99,7 @@ func writeSPDX(doc *spdx.Document) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// programSBOM lists the program's modules: the modules that the linker found in it, not the modules that go.mod names.
+// programSBOM lists the modules that the linker recorded in the program, which can differ from the modules in go.mod.
 func programSBOM(p *program, at time.Time) *spdx.Document {
 	doc := document(p.artifact, at)
 	addProgram(doc, p)
@@ -107,11 +107,11 @@ func programSBOM(p *program, at time.Time) *spdx.Document {
 	return doc
 }
 
-// imageSBOM lists the image's program and its modules.
+// imageSBOM lists the program in the image and the modules of the program.
 func imageSBOM(p *program, i *image, at time.Time) *spdx.Document {
 	const id = common.ElementID("Image")
 	doc := document(i.artifact, at)
-	colon := strings.LastIndexByte(i.tag, ':') // a registry may have a port
+	colon := strings.LastIndexByte(i.tag, ':') // the name of a registry may contain a port
 	whole := newPackage(id, i.tag[:colon], i.tag[colon+1:], "CONTAINER")
 	whole.PackageFileName, whole.PackageChecksums = i.name, sha256Of(i.sha256)
 	whole.PackageLicenseDeclared = "Apache-2.0"
@@ -150,7 +150,7 @@ func document(a artifact, at time.Time) *spdx.Document {
 	}
 }
 
-// addProgram adds the program, the modules that it is made of, and Go's own library.
+// addProgram adds the program, its modules, and Go's standard library.
 func addProgram(doc *spdx.Document, p *program) {
 	main := newPackage(programID, p.info.Main.Path, p.info.Main.Version, "APPLICATION")
 	main.PackageFileName, main.PackageChecksums = p.name, sha256Of(p.sha256)
@@ -170,7 +170,7 @@ func addProgram(doc *spdx.Document, p *program) {
 	}
 }
 
-// notInID is what an SPDX identifier may not hold.
+// notInID matches characters that an SPDX identifier must not contain.
 var notInID = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
 func addModule(doc *spdx.Document, d *debug.Module) *spdx.Package {
@@ -185,8 +185,8 @@ func addModule(doc *spdx.Document, d *debug.Module) *spdx.Package {
 	return m
 }
 
-// escapeUpper returns a module's path or version in the form of the module proxy: capital letters as ! and the small
-// letter.
+// escapeUpper returns the path or version of a module as the module proxy expects it: each capital letter is replaced
+// by ! and the lower-case letter.
 func escapeUpper(s string) string {
 	var b strings.Builder
 	for _, r := range s {

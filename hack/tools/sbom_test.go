@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// built is a program of two modules, in a repository with one commit.
+// built is a program with two modules, in a repository with one commit.
 type built struct {
 	dir, binary, commit string
 }
@@ -111,7 +111,8 @@ func digestOf(content []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// TestSBOM describes a program and its image, reads the output with the standards' own libraries, and writes it again.
+// TestSBOM describes a program and its image, parses the output with the standards' own libraries, and checks that a
+// second description is the same.
 func TestSBOM(t *testing.T) {
 	b := buildProgram(t)
 	content, err := os.ReadFile(b.binary)
@@ -232,8 +233,8 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// checkSPDX checks a document against the requirements of the specification (SPDX 2.3, clauses 6, 7 and 11) beyond its
-// schema.
+// checkSPDX checks a document against requirements of the specification (SPDX 2.3, clauses 6, 7 and 11) that its schema
+// does not cover.
 func checkSPDX(t *testing.T, name string, doc *spdx.Document) {
 	t.Helper()
 	if doc.SPDXVersion != "SPDX-2.3" || doc.DataLicense != "CC0-1.0" || !strings.HasPrefix(doc.DocumentNamespace, "https://") || strings.Contains(doc.DocumentNamespace, "#") {
@@ -257,7 +258,8 @@ func checkSPDX(t *testing.T, name string, doc *spdx.Document) {
 	}
 }
 
-// TestSBOMIsOfACommit refuses a program that could not be built again, and an image of another program.
+// TestSBOMIsOfACommit checks that a program whose build cannot be reproduced is refused, and an image of another
+// program.
 func TestSBOMIsOfACommit(t *testing.T) {
 	b := buildProgram(t)
 	content, err := os.ReadFile(b.binary)

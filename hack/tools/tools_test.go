@@ -52,7 +52,7 @@ spec:
                 {type: array, description: Conditions., maxItems: 3, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type], items: {type: object}}
 `
 
-// TestLintCRD breaks one convention at a time.
+// TestLintCRD violates one convention at a time.
 func TestLintCRD(t *testing.T) {
 	for title, test := range map[string]struct{ old, new, want string }{
 		"good":             {},
@@ -90,7 +90,7 @@ func TestLintCRD(t *testing.T) {
 	}
 }
 
-// TestRulesTemplate shows where the rules of generated roles go.
+// TestRulesTemplate checks the list to which each rule of the generated roles belongs.
 func TestRulesTemplate(t *testing.T) {
 	got, err := rulesTemplate([]byte(`---
 kind: ClusterRole
@@ -160,7 +160,7 @@ rules:
 	}
 }
 
-// TestValuesTable shows how comments become rows, and that no value goes without.
+// TestValuesTable checks that comments become rows, and that a value without a comment is an error.
 func TestValuesTable(t *testing.T) {
 	got, err := valuesTable(`# A file.
 

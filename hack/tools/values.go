@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// valuesTable lists the values of a chart as a Markdown table: the keys with a comment in values.yaml that starts with
-// "# --", and that comment. Every other key has to hold such keys.
+// valuesTable returns the values of a chart as a Markdown table: the keys that have a comment in values.yaml starting
+// with "# --", and that comment. Every other key must contain such keys.
 func valuesTable(text string) (string, error) {
 	type key struct {
 		indent    int
 		path      string
-		described bool // it, or what holds it
+		described bool // the key or one of its parents has a comment
 		leaf      bool
 	}
 	var (
@@ -78,7 +78,7 @@ const (
 	tableEnd   = "<!-- end of values -->\n"
 )
 
-// insertTable puts the table between the two marks of a README.
+// insertTable replaces the text between the two marks in a README by the table.
 func insertTable(readme []byte, table string) ([]byte, error) {
 	before, rest, ok := bytes.Cut(readme, []byte(tableStart))
 	if !ok {

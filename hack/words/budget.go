@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// slot is a line of the budget: findings of a rule in a part of the tree.
+// slot is a line of the budget: the findings of a rule in a part of the tree.
 type slot struct{ Rule, Part string }
 
 func (s slot) String() string { return s.Rule + " in " + s.Part }
 
-// entry is a number of findings, and the digest of the rule by which they were counted.
+// entry is a number of findings, with the digest of the rule that was counted.
 type entry struct {
 	Number int
 	Digest string
 }
 
-// budget holds numbers of findings, either the allowed or the current numbers.
+// budget maps slots to numbers of findings, either the allowed or the current numbers.
 type budget map[slot]entry
 
 func (b budget) slots() []slot {
@@ -58,7 +58,7 @@ func count(findings []finding, rules rules) budget {
 type problem struct {
 	slot
 	text string
-	// above is by how much the number of findings exceeds the budget, and 0 for other problems.
+	// above is the number of findings above the budget, or 0 for other problems.
 	above int
 }
 
@@ -70,8 +70,7 @@ func join(problems []problem) error {
 	return errors.Join(errs...)
 }
 
-// over returns where there are more findings than allowed. A rule that was changed after its budget was counted has no
-// budget any more.
+// over returns the slots with more findings than allowed. The budget of a rule is void once the rule has changed.
 func (b budget) over(allowed budget) (problems []problem) {
 	for _, s := range b.slots() {
 		now, then := b[s], allowed[s]
@@ -83,11 +82,11 @@ func (b budget) over(allowed budget) (problems []problem) {
 	return problems
 }
 
-// slack returns the largest difference between a budget and a lower number that check accepts. A small change need not
-// touch the budget file, and rewritten text makes no room for many new findings.
+// slack returns the maximum difference that check accepts between a budget and a lower number of findings. With it, a
+// small change need not touch the budget file, but rewritten text leaves no room for many new findings.
 func slack(allowed int) int { return max(5, allowed/100) }
 
-// under returns where the budget has to be lowered, or counted again.
+// under returns the slots whose budget must be lowered or counted again.
 func (b budget) under(allowed budget) (problems []problem) {
 	for _, s := range b.slots() {
 		now := b[s]
@@ -110,7 +109,7 @@ func (b budget) under(allowed budget) (problems []problem) {
 	return problems
 }
 
-// raised returns where the budget is above an earlier version of it for the same rule.
+// raised returns the slots whose budget is above an earlier version of the budget for the same rule.
 func (b budget) raised(earlier []version) (problems []problem) {
 	for _, s := range b.slots() {
 		for _, v := range earlier {

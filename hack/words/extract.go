@@ -8,37 +8,37 @@ import (
 	"strings"
 )
 
-// text is the prose of a file, as paragraphs, and for each line the number of the line in the file.
+// text is the prose of a file as paragraphs, with the line number in the file for each line.
 type text struct {
 	Lines  []string
 	Source []int
 }
 
-// add appends a line to the present paragraph.
+// add appends a line to the current paragraph.
 func (t *text) add(line string, source int) {
 	t.Lines, t.Source = append(t.Lines, line), append(t.Source, source)
 }
 
-// end closes the current paragraph with an additional sentence, an exclamation mark. Without it Vale joins two
-// paragraphs if the first lacks a full stop, or if the second starts in lower case with an unexported name.
+// end closes the current paragraph with an additional sentence, an exclamation mark. Without it, Vale would join two
+// paragraphs if the first lacks a full stop, or if the second starts with an unexported name in lower case.
 func (t *text) end() {
 	if n := len(t.Lines); n > 0 && t.Lines[n-1] != "!" {
 		t.add("!", t.Source[n-1])
 	}
 }
 
-// title adds a heading as a question, because headings such as `What is measured` are good.
+// title adds a heading in the form of a question, so that headings such as `What is measured` are accepted.
 func (t *text) title(line string, source int) {
 	t.end()
 	t.add(line+"?", source)
 	t.end()
 }
 
-// chunkSize is the number of bytes after which a text is split. Vale's search for the line of a finding takes time in
-// proportion to the size of the file.
+// chunkSize is the number of bytes after which a text is split, because the time that Vale takes to locate a finding is
+// proportional to the size of the file.
 const chunkSize = 4000
 
-// chunks splits the text between paragraphs, after a number of bytes each.
+// chunks splits the text between paragraphs into chunks of about the given number of bytes.
 func (t *text) chunks(size int) []text {
 	var of []text
 	begin, bytes := 0, 0
@@ -52,7 +52,7 @@ func (t *text) chunks(size int) []text {
 	return of
 }
 
-// paragraphEnd returns the last line, in the file, of the paragraph that has line i of the text.
+// paragraphEnd returns the last line, in the file, of the paragraph that contains line i of the text.
 func (t *text) paragraphEnd(i int) int {
 	for i+1 < len(t.Lines) && t.Lines[i+1] != "!" {
 		i++

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// repository asks git about the history. Without git it knows nothing, and in a shallow clone less. The check then
-// compares the tree with the budget alone.
+// repository reads the history from git. Without git or in a shallow clone, less history is available, and the check
+// then compares the tree only with the budget.
 type repository struct{ dir string }
 
 func (r repository) git(ctx context.Context, args ...string) (string, bool) {
@@ -27,7 +27,7 @@ type version struct {
 	budget budget
 }
 
-// versions returns the budgets of the last commits that changed the file, the newest first.
+// versions returns the budgets in the last commits that changed the file, newest first.
 func (r repository) versions(ctx context.Context, file string) (versions []version) {
 	commits, _ := r.git(ctx, "log", "-n", "50", "--format=%H", "--", file)
 	for commit := range strings.FieldsSeq(commits) {
@@ -48,7 +48,7 @@ type since struct {
 	lines  map[string]map[int]bool
 }
 
-// added returns the lines of the tree that are newer than the last commit of a file.
+// added returns the lines of the tree that are newer than the last commit that changed a file.
 func (r repository) added(ctx context.Context, file string) since {
 	commit, _ := r.git(ctx, "log", "-n", "1", "--format=%H", "--", file)
 	commit = strings.TrimSpace(commit)
@@ -104,10 +104,10 @@ func addedLines(diff string) map[string]map[int]bool {
 	return lines
 }
 
-// shown is the number of places that are named for a number above its budget.
+// shown is the maximum number of places to show for a number above its budget.
 const shown = 20
 
-// explain adds to problems where their newest findings are.
+// explain adds the newest findings to problems.
 func explain(problems []problem, findings []finding, added since) {
 	for i, p := range problems {
 		if p.above == 0 {
@@ -128,8 +128,8 @@ func explain(problems []problem, findings []finding, added since) {
 	}
 }
 
-// newest returns the findings on lines that are newer than the commit. Without such findings, a change of a later line
-// has made a sentence too long. newest then returns the findings above such lines in the same paragraph.
+// newest returns the findings in a slot on lines that are newer than the commit. If there are none, a change of a later
+// line has made a sentence too long, and newest returns the findings above such lines in the same paragraph.
 func (s since) newest(findings []finding, in slot) (exact []finding) {
 	var near []finding
 	for _, f := range findings {

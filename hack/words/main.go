@@ -1,14 +1,15 @@
-// Command words holds the language of documentation, comments and the changelog to docs/dev/style.md.
+// Command words checks the language of documentation, comments and the changelog against docs/dev/style.md.
 //
 //	words check                       counts findings and fails where a number is above or far below its budget
 //	words lower                       lowers the budget to the present numbers (make words)
 //	words list [-rule R] [PATH...]    prints the findings in files and folders
 //
-// Vale finds words and long sentences by the rules in styles/Geobench. It reads plain text: words extracts the prose of
-// Markdown and the comments of Go files, without code, directives and generated files. The rule LineLength needs no
-// Vale: it finds lines of Go files above 120 columns.
+// Vale finds words and long sentences by the rules in styles/Geobench. It reads plain text, so words extracts the prose
+// of Markdown and the comments of Go files, without code, directives and generated files. The rule LineLength, for
+// lines of Go files above 120 columns, does not use Vale.
 //
-// The tree is older than its rules, so budget.txt holds a number for each rule and part. The numbers may only shrink.
+// The tree is older than its rules, so budget.txt allows a number of findings for each rule and part. These numbers may
+// only decrease.
 package main
 
 import (
@@ -26,7 +27,7 @@ import (
 )
 
 const (
-	// folder holds the rules, relative to the repository.
+	// folder is the folder of the rules, relative to the repository.
 	folder     = "hack/words"
 	budgetFile = folder + "/budget.txt"
 )
@@ -92,7 +93,7 @@ func check(ctx context.Context, out io.Writer, root string, now budget, findings
 	return join(problems)
 }
 
-// lower writes the current numbers to the budget unless one of them is above it.
+// lower writes the current numbers to the budget, unless one of them exceeds it.
 func lower(ctx context.Context, root string, now budget, findings []finding) error {
 	file := filepath.Join(root, budgetFile)
 	allowed, err := readBudget(file)
@@ -106,7 +107,7 @@ func lower(ctx context.Context, root string, now budget, findings []finding) err
 	return now.write(file)
 }
 
-// list prints the findings of one rule, or of all rules for "", in the given files and folders, or in all without any.
+// list prints the findings of a rule, or of all rules if it is "", in the given files and folders, or everywhere.
 func list(out io.Writer, findings []finding, rule string, paths []string) error {
 	for i, p := range paths {
 		paths[i] = filepath.ToSlash(filepath.Clean(p))

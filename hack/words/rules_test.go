@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRules plays phrases through the real Vale, which hack/lint.sh builds.
+// TestRules checks phrases with the real Vale, which hack/lint.sh builds.
 func TestRules(t *testing.T) {
 	program := os.Getenv("GEOBENCH_VALE")
 	if program == "" {
@@ -83,7 +83,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestGlossary holds the table of docs/dev/glossary.md to its form: sorted terms, each with a meaning and a source.
+// TestGlossary checks the form of the table in docs/dev/glossary.md: terms are sorted, and each has a meaning and a
+// source.
 func TestGlossary(t *testing.T) {
 	body, err := os.ReadFile("../../docs/dev/glossary.md")
 	if err != nil {

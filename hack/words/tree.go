@@ -32,12 +32,12 @@ func parts(rule string) []string {
 	return []string{docs, comments, changelog}
 }
 
-// finding is a place where a rule is broken.
+// finding is a place that violates a rule.
 type finding struct {
 	File                string // relative to the repository, with slashes
 	Line                int
 	Rule, Part, Message string
-	// end is the last line of the paragraph, up to which a sentence or a phrase may reach.
+	// end is the last line of the paragraph, because a sentence or phrase may extend over several lines.
 	end int
 }
 
@@ -45,10 +45,10 @@ func (f finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.File, f.Line, f.Rule, f.Message)
 }
 
-// skipped are folders without text of our own, as are folders with a dot in front.
+// skipped lists folders without our own text. Folders that start with a dot are skipped, too.
 var skipped = []string{"testdata", "bin", "out"}
 
-// survey returns all findings of the tree, by file and line.
+// survey returns all findings in the tree, sorted by file and line.
 func survey(ctx context.Context, root string, v vale) ([]finding, error) {
 	var found []finding
 	texts := map[string]text{}
@@ -97,7 +97,7 @@ func survey(ctx context.Context, root string, v vale) ([]finding, error) {
 	return found, nil
 }
 
-// partOf returns the part of the tree that the prose of a file belongs to.
+// partOf returns the part of the tree to which the prose of a file belongs.
 func partOf(name string) string {
 	switch {
 	case name == "CHANGELOG.md":
@@ -108,8 +108,8 @@ func partOf(name string) string {
 	return docs
 }
 
-// longLines returns the lines of a Go file above 120 columns. A tab is one column, as in the linter lll. Directives and
-// markers are exempt, because they cannot be wrapped.
+// longLines returns the lines of a Go file above 120 columns. As in the linter lll, a tab counts as one column.
+// Directives and markers are exempt, because they cannot be wrapped.
 func longLines(name, body string) (found []finding) {
 	n := 0
 	for line := range strings.Lines(body) {

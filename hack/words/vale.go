@@ -15,19 +15,19 @@ import (
 	"strings"
 )
 
-// style is the name of Geobench's own style, and of its folder below styles.
+// style is the name of Geobench's own Vale style, and of its folder in styles.
 const style = "Geobench"
 
-// extraction is the version of markdown, goComments and longLines. Raise it when a change of these alters counts: make
-// words then counts all rules again.
+// extraction is the version of markdown, goComments and longLines. Increment it when a change of these affects counts:
+// make words then counts all rules again.
 const extraction = 2
 
-// rules holds the digest of each rule's definition.
+// rules maps the name of each rule to the digest of its definition.
 type rules map[string]string
 
 func (r rules) names() []string { return slices.Sorted(maps.Keys(r)) }
 
-// readRules returns the rules of Vale in a folder, and LineLength.
+// readRules returns the Vale rules in a folder, and LineLength.
 func readRules(folder string) (rules, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yml"))
 	if err != nil {
@@ -54,7 +54,7 @@ func digest(definition string) string {
 
 // vale runs Vale on extracted prose.
 type vale struct {
-	program string // its path; built by hack/tools where empty
+	program string // path of Vale; if empty, hack/tools builds it
 	root    string
 }
 
@@ -90,7 +90,7 @@ func (v vale) lint(ctx context.Context, texts map[string]text) ([]finding, error
 	return parseAlerts(out, chunks)
 }
 
-// chunk is a text that Vale reads, and the file that it is from.
+// chunk is a text for Vale, with the file that contains it.
 type chunk struct {
 	file string
 	text
@@ -119,7 +119,7 @@ func parseAlerts(out []byte, chunks map[string]chunk) (found []finding, err erro
 	return found, nil
 }
 
-// run returns the output of a program. It removes Vale's variables from the environment, which can name other styles.
+// run returns the output of a program. It removes Vale's environment variables, which can select other styles.
 func run(ctx context.Context, dir, program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -132,7 +132,7 @@ func run(ctx context.Context, dir, program string, args ...string) ([]byte, erro
 	return out, err
 }
 
-// built returns the path of Vale, which hack/tools builds if its cache lacks it.
+// built returns the path of Vale. hack/tools builds it if it is not in the cache.
 func (v vale) built(ctx context.Context) (string, error) {
 	if v.program != "" {
 		return filepath.Abs(v.program)

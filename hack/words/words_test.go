@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/hack/gittest"
 )
 
-// TestMain lets the test binary stand in for Vale: every line with the word "bad" is a finding of the rule Words.
+// TestMain lets the test binary replace Vale: every line with the word "bad" is a finding of the rule Words.
 func TestMain(m *testing.M) {
 	if os.Getenv("WORDS_TEST_VALE") == "" {
 		os.Exit(m.Run())
@@ -123,7 +123,7 @@ func TestBudgetMayOnlyShrink(t *testing.T) {
 	tr.want(tr.words("check"), "4 findings are within the budget of 4")
 	tr.commit()
 
-	// New findings are shown, whether they are committed or not.
+	// New findings are shown, whether or not they are committed.
 	tr.write("README.md", "A bad line.\n\nNew and bad.\n\nA bad line.\n")
 	tr.commit()
 	tr.write("docs/new.md", "Bad is good.\nThis is bad.\n")
@@ -136,7 +136,7 @@ func TestBudgetMayOnlyShrink(t *testing.T) {
 		}
 	}
 
-	// The budget cannot be raised by hand, not even by a separate commit.
+	// The budget cannot be raised by hand, not even in a separate commit.
 	budget := filepath.Join(tr.dir, filepath.FromSlash(budgetFile))
 	body, err := os.ReadFile(budget)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestBudgetMayOnlyShrink(t *testing.T) {
 	tr.commit()
 	tr.want(tr.words("check"), "Words in docs: the budget was raised from 2", "to 4")
 
-	// A rule that has changed is counted again, also to a higher number.
+	// A changed rule is counted again, even if the number increases.
 	tr.write("hack/words/styles/Geobench/Words.yml", "extends: existence\n# new\n")
 	tr.want(tr.words("check"), "Words in docs: the rule has changed: run make words")
 	tr.want(tr.words("lower"), "")

@@ -23,8 +23,10 @@ type axis struct {
 func (a *axis) at(v float64) float64 {
 	lo, hi := a.lo, a.hi
 	if a.log {
+		// A logarithmic axis has no place for values of 0 or less, so they are at its lower end.
 		v, lo, hi = math.Log(max(v, a.lo)), math.Log(lo), math.Log(hi)
 	}
+	// An axis with a single value shows it in the middle.
 	if hi == lo {
 		return (a.from + a.to) / 2
 	}
@@ -33,6 +35,7 @@ func (a *axis) at(v float64) float64 {
 
 // linear returns an axis from 0 to a round number at or above top, and the values of its ticks.
 func linear(top float64, ticks int) (*axis, []float64) {
+	// The axis needs a range even if all values are 0.
 	if top <= 0 {
 		top = 1
 	}
@@ -78,10 +81,12 @@ func logarithmic(bottom, top float64) (*axis, []float64) {
 		return power
 	}
 	a.lo, a.hi = nice(bottom, false), nice(top, true)
+	// The axis needs a range even if all values are equal.
 	if a.lo == a.hi {
 		a.lo, a.hi = a.lo/2, a.hi*2
 	}
 	multiples := []float64{1, 2, 5}
+	// On a long axis, only the labels of the powers of 10 fit.
 	if a.hi/a.lo > 500 {
 		multiples = multiples[:1]
 	}
@@ -102,6 +107,7 @@ func around(bottom, top float64) (*axis, []float64) {
 	a, _ := linear(max(top, -bottom), 4)
 	step := niceStep(a.hi / 4)
 	a.lo, a.hi = -step*math.Ceil(-bottom/step*(1-1e-9)), step*math.Ceil(top/step*(1-1e-9))
+	// The axis needs a range even if all values are 0.
 	if a.lo == a.hi {
 		a.hi = step
 	}
@@ -257,6 +263,7 @@ func (s *Drawing) legend(y float64, all, arrows []Series, line bool) float64 {
 	for i, l := range all {
 		name := clip(l.Name, int((s.width-swatch-24)/textWidth("x")))
 		w := swatch + 6 + textWidth(name) + 12
+		// The first entry of a line stays there even if it is too long.
 		if x > 8 && x+w > s.width {
 			x, y = 8, y+18
 		}
@@ -347,6 +354,7 @@ func (c *Lines) Draw() *Drawing {
 				loY = min(loY, p.Y-h)
 			}
 			hiY = max(hiY, p.Y+h)
+			// The arrow of a lower bound needs room above the point.
 			if l.isBound(i) && c.Top == 0 {
 				hiY = max(hiY, p.Y*arrowRoom)
 			}
@@ -358,6 +366,7 @@ func (c *Lines) Draw() *Drawing {
 			loY = min(loY, cell.Bottom)
 		}
 	}
+	// There are neither points nor cells.
 	if math.IsInf(loX, 1) {
 		loX, hiX = 0, 1
 	}
@@ -428,6 +437,7 @@ func (c *Lines) Draw() *Drawing {
 		s.line("bandend", place{from, plotTop}, place{from, plotBottom})
 		s.line("bandend", place{to, plotTop}, place{to, plotBottom})
 		s.text("bandtag", "start", min(from+3, s.width-right-textWidth(b.Name)), plotTop+12+14*row, b.Name)
+		// Four lines in turn keep the labels of adjacent bands from overlapping.
 		row = math.Mod(row+1, 4)
 	}
 	for _, v := range c.Divides {
@@ -453,6 +463,7 @@ func (c *Lines) Draw() *Drawing {
 				s.arrow(l.Class, p, false)
 			case l.Open && i == len(places)-1:
 				s.arrow(l.Class, p, true)
+			// A single point has no line, so it would be invisible without a mark.
 			case l.Marks || len(places) == 1:
 				s.circle(class("f", l.Class), p.x, p.y, 3)
 			}

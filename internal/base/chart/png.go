@@ -37,6 +37,7 @@ func (s *Drawing) PNG() ([]byte, error) {
 		case it.text != "":
 			err = shape.text(it, &st)
 		case it.radius > 0 && st.width > 0:
+			// A stroke along a circle must end at the corner where it started.
 			shape.stroke(append(circle(it.points[0], it.radius), it.points[0].plus(it.radius, 0)), st.width)
 		case it.radius > 0:
 			shape.add(circle(it.points[0], it.radius)...)
@@ -99,6 +100,7 @@ func (o *outline) stroke(points []place, width float64) {
 			x, y := (p.y-q.y)/length*width/2, -(p.x-q.x)/length*width/2
 			o.add(q.plus(x, y), p.plus(x, y), p.plus(-x, -y), q.plus(-x, -y))
 		}
+		// Circles round off the corners of the line; its ends stay flat.
 		if i > 0 && i < len(points)-1 {
 			o.add(circle(p, width/2)...)
 		}
@@ -131,6 +133,7 @@ func dashed(points []place, lengths []float64) [][]place {
 			step := min(left, length-done)
 			done, left = done+step, left-step
 			p := from.plus((to.x-from.x)*done/length, (to.y-from.y)*done/length)
+			// Lengths at even positions are dashes, and the others are gaps.
 			if at%2 == 0 {
 				part = append(part, p)
 			}
@@ -226,6 +229,7 @@ func contours(segments sfnt.Segments) (out [][]place) {
 			last = at(to[0])
 		case sfnt.SegmentOpQuadTo:
 			from, control, end := last, at(to[0]), at(to[1])
+			// The end point follows below, exactly as in the font.
 			for i := 1; i < pieces; i++ {
 				t := float64(i) / pieces
 				a, b, c := (1-t)*(1-t), 2*t*(1-t), t*t

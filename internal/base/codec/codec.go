@@ -447,6 +447,7 @@ func (r *Reader) ID() txn.ID {
 // afterwards; txn.Registry.Prepare then fills and checks it.
 func (r *Reader) Transaction(t *txn.Transaction) {
 	t.ID = r.ID()
+	// A procedure number has 16 bits, and another bit indicates extras.
 	head := r.UvarintMax(1<<17 - 1)
 	t.Proc, t.Attempt, t.Found = txn.ProcID(head>>1), 0, false
 	t.Accesses = t.Accesses[:0]
@@ -458,6 +459,7 @@ func (r *Reader) Transaction(t *txn.Transaction) {
 			r.fail(fmt.Errorf("%d does not say what comes with a transaction", e))
 		}
 		if e&withAttempt != 0 {
+			// AppendTransaction omits the number of the first attempt, so 0 would be a second encoding.
 			if t.Attempt = r.Uint8(); t.Attempt == 0 && r.err == nil {
 				r.fail(errors.New("the first attempt is said to be another one"))
 			}
@@ -472,6 +474,7 @@ func (r *Reader) Transaction(t *txn.Transaction) {
 
 // Accesses appends decoded accesses to dst. It accepts only valid modes and keys.
 func (r *Reader) Accesses(dst []txn.Access) []txn.Access {
+	// An access takes at least two bytes: its mode and the length of its key.
 	n := r.Count(2)
 	if cap(dst)-len(dst) < n {
 		dst = append(make([]txn.Access, 0, len(dst)+n), dst...)

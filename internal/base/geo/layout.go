@@ -131,6 +131,7 @@ func (l *Layout) Shard(k txn.Key) int {
 		return 0
 	}
 	if l.ByHome {
+		// This is the order of the groups in HomeOnly and Placed.
 		return int(l.placement.Home(k))*l.Topology.Partitions + l.placement.Partition(k)
 	}
 	return l.placement.Partition(k)
@@ -147,6 +148,7 @@ func (l *Layout) Cells(shard int) []Cell {
 	var cells []Cell
 	for r := range l.placement.Regions {
 		for p := range l.Topology.Partitions {
+			// A shard of the layout Full is a partition of all homes.
 			if l.whole || p == shard {
 				cells = append(cells, Cell{Region(r), p})
 			}
@@ -182,6 +184,7 @@ func (l *Layout) ShardOf(n NodeID) int {
 		return 0
 	}
 	if l.ByHome {
+		// Nodes are ordered by region, partition and replica, and shards by region and partition.
 		return int(n) / l.Topology.Replicas
 	}
 	return l.Topology.PartitionOf(n)

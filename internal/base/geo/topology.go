@@ -131,6 +131,7 @@ func (t *Topology) Placement() Placement {
 // a home. Of several equally near homes, it is the first.
 func (t *Topology) HomeOf(r Region) Region {
 	homes := t.Placement().Regions
+	// The homes are the first regions of the topology.
 	if int(r) < homes {
 		return r
 	}

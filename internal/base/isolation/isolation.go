@@ -9,7 +9,7 @@
 //
 // A level combines two properties. The values of each form a chain from weak to strong.
 //
-// The state that a transaction works on:
+// The state that a transaction reads:
 //
 //   - read committed: versions that are committed and final, and information flows in no cycle. This is Adya's PL-2.
 //   - snapshot: a transaction reads from a single state that committed transactions produced, taken before it commits.

@@ -105,6 +105,7 @@ func Open(d Disk, folder, name string) (*Journal, error) {
 	if err != nil {
 		return nil, named(path, err)
 	}
+	// Lock before reading, because recovery changes the file.
 	if err := f.Lock(); err != nil {
 		_ = f.Close()
 		return nil, named(path, err)
@@ -148,6 +149,7 @@ func (j *Journal) recover(d Disk) error {
 	if err != nil {
 		return err
 	}
+	// The previous generation of a log states how much of this one was promised, whatever the mark says.
 	promised := max(marked, j.promised)
 	if err := j.readMagic(size, promised); err != nil {
 		return err
@@ -274,6 +276,7 @@ func (j *Journal) settle(size, promised int64) error {
 			return j.wrong(at, "it cannot be written", err, cureFull)
 		}
 	}
+	// Remains of a write that was never promised must not follow the next records.
 	if size > j.size {
 		if err := j.f.Truncate(j.size); err != nil {
 			return j.wrong(j.size, "it cannot be cut off there", err, cureSync)
@@ -286,6 +289,7 @@ func (j *Journal) settle(size, promised int64) error {
 	if err := j.writeMark(j.size); err != nil {
 		return err
 	}
+	// Once the mark is on the disk, an empty mark beside records proves that the mark was lost: see recover.
 	return j.mark.Sync()
 }
 
@@ -408,6 +412,7 @@ func (j *Journal) Append(payload []byte) error {
 	if len(j.pending)+headerBytes+len(payload) > maxWrite {
 		return fmt.Errorf("journal %s: records of more than %d bytes are not synced", j.name, maxWrite)
 	}
+	// All pending records belong to the same write, which starts at j.size.
 	j.pending = appendHeader(j.pending, payload, j.size+int64(len(j.pending)), j.size)
 	j.pending = append(j.pending, payload...)
 	j.added++

@@ -163,6 +163,7 @@ func (l *Log) lockLowest(create bool) (File, error) {
 		open = l.d.Open
 	}
 	f, err := open(l.path(l.generation))
+	// Another process has switched to the next generation since the list was read, so it has the log open.
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrLocked
 	}
@@ -218,6 +219,7 @@ func (l *Log) finish(old *scan) (*scan, error) {
 		_ = f.Close()
 		return nil, err
 	}
+	// The mark may be older than the switch, but all of these bytes were on the disk before it.
 	found, err := l.take(f, old.bytes)
 	if err != nil {
 		return nil, err
@@ -231,12 +233,14 @@ func (l *Log) finish(old *scan) (*scan, error) {
 		return nil, &Error{File: path, Offset: at, What: fmt.Sprintf("it has %d records in %d bytes there, and %s is continued in one of %d records in %d bytes",
 			records, at, old.file, old.count, old.bytes), Cure: cureGeneration}
 	}
+	// The process ended between the two records of the switch.
 	if !found.opened {
 		if err := errors.Join(l.j.Append(own(kindOpened, l.generation)), l.j.Sync()); err != nil {
 			return nil, err
 		}
 		found.opened, found.own = true, found.own+1
 	}
+	// The old file is needed until the next generation is opened on the disk.
 	return found, remove(l.d, old.file)
 }
 

@@ -3,7 +3,7 @@ package queue
 
 import "slices"
 
-// Queue is a queue. The zero value is empty.
+// Queue is a first-in, first-out queue. The zero value is empty.
 type Queue[T any] struct {
 	items []T
 	head  int

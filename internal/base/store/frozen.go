@@ -100,6 +100,7 @@ func (s *Hash) Thaw(part []byte) error {
 		case entryHead:
 			s.ops = r.Uvarint()
 		case entryRow:
+			// The caller may reuse the part, and the store keeps the value.
 			k, value, writer := r.Key(), slices.Clone(r.Bytes()), r.ID()
 			if r.Err() != nil || k == "" {
 				r.Fail(errors.New("a row has no key"))
@@ -191,6 +192,7 @@ func (f *frozenVersions) row(b []byte, l *versions) []byte {
 	}
 	b = codec.AppendString(append(b, entryVersions), string(l.key))
 	b = codec.AppendUvarint(b, uint64(len(all)))
+	// Oldest first, because thaw adds each version as the newest.
 	for _, v := range slices.Backward(all) {
 		b = codec.AppendID(codec.AppendUvarint(b, v.Version), v.Writer)
 		b = codec.AppendBytes(append(b, codec.Flags(v.deleted, false)), v.Value)

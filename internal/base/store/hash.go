@@ -140,6 +140,7 @@ func (s *Hash) Warm(keys []txn.Access) {
 	}
 	for _, r := range rows[:n] {
 		if len(r.value) > 0 {
+			// Using the value keeps the compiler from removing the load.
 			s.seen ^= r.value[0]
 		}
 	}

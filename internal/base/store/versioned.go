@@ -151,6 +151,7 @@ func (s *Versioned) Warm(n int, key func(i int) txn.Key) {
 	}
 	for _, l := range rows[:found] {
 		if v := l.last.Value; len(v) > 0 {
+			// Using the value keeps the compiler from removing the load.
 			s.seen ^= v[0]
 		}
 	}

@@ -330,6 +330,7 @@ func (l *layout) place(d *Diagram, rows []int) {
 		switch {
 		case m.Lost:
 			a.Class = "lost"
+			// A lost message ends on its way to the receiver.
 			a.Y2 = a.Y1 + (a.Y2-a.Y1)/3
 		case m.FromBar || m.ToBar:
 			a.Class = "client"

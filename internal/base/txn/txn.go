@@ -203,6 +203,7 @@ func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(
 	if len(rows) > 1 {
 		first, _ := keyValue(&rows[0])
 		second, _ := keyValue(&rows[1])
+		// The rows may be in ascending or descending order; start at the end that is first in the order of r.
 		if r.Reverse == (first < second) {
 			next, end, step = len(rows)-1, -1, -1
 		}
@@ -212,6 +213,7 @@ func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(
 		if !r.Contains(k) {
 			continue
 		}
+		// A limit of 0 becomes negative and never returns to 0, so it is no limit.
 		if r.Limit--; !f(k, value) || r.Limit == 0 {
 			return
 		}
@@ -239,6 +241,7 @@ type Procedure struct {
 
 // ReadsOnly reports whether a prepared transaction writes nothing.
 func (r *Registry) ReadsOnly(t *Transaction) bool {
+	// If the footprint is not exact, its accesses do not show all writes.
 	if p := r.Lookup(t.Proc); p == nil || p.ReadOnly || !t.Exact {
 		return p != nil && p.ReadOnly
 	}
@@ -332,6 +335,7 @@ func (r *Registry) Prepare(t *Transaction) error {
 	if p == nil {
 		return fmt.Errorf("transaction %v: procedure %d is not registered", t.ID, t.Proc)
 	}
+	// Only a footprint that was found is part of a message; a declared footprint follows from the arguments.
 	if !t.Found {
 		t.Accesses = t.Accesses[:0]
 		t.Ranges = t.Ranges[:0]

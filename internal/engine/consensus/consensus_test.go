@@ -252,7 +252,7 @@ func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 			t.Fatalf("seed %d: nobody leads", seed)
 		}
 		c.Crash(geo.NodeID(leader))
-		// The longest timeout, twice where votes are split, and an election.
+		// Allow for twice the longest timeout, because votes may be split, and for an election.
 		c.wait(2*600*time.Millisecond + 100*time.Millisecond)
 		if c.leader() < 0 {
 			t.Errorf("seed %d: nobody leads after the leader's loss", seed)

@@ -184,3 +184,44 @@ func (g *Group) wanted() int64 {
 	})
 	return least
 }
+
+// compact truncates the log once the entries applied since the last truncation reach a tenth of the kept entries, by
+// number or size.
+func (g *Group) compact() {
+	keep := int64(g.c.Keep)
+	switch {
+	case g.applied > g.compacted && !g.c.Lossy && g.c.Env.Buggify(cutShort):
+		keep = 0
+	case g.applied-g.compacted < uint64(max(1, g.c.Keep/10)) && (g.c.KeepBytes == 0 || g.uncut < g.c.KeepBytes/10):
+		return
+	}
+	g.compacted, g.uncut = g.applied, 0
+	cut := int64(g.applied) - keep
+	if g.c.KeepBytes > 0 {
+		cut = max(cut, g.tooMuch())
+	}
+	// A member that receives a snapshot needs the entries after it, or it would need another snapshot.
+	if cut = min(cut, g.wanted()); cut > 1 {
+		// The error is ErrCompacted: there is nothing to truncate.
+		_ = g.storage.Compact(uint64(cut))
+	}
+}
+
+// tooMuch returns the highest index to drop so that the remaining entries do not exceed KeepBytes; 0 for none.
+func (g *Group) tooMuch() int64 {
+	first, err := g.storage.FirstIndex()
+	if err != nil || first > g.applied {
+		return 0
+	}
+	entries, err := g.storage.Entries(first, g.applied+1, math.MaxUint64)
+	if err != nil {
+		panic(err)
+	}
+	left := g.c.KeepBytes
+	for i := len(entries) - 1; i >= 0; i-- {
+		if left -= len(entries[i].GetData()); left < 0 && i < len(entries)-1 {
+			return int64(entries[i].GetIndex())
+		}
+	}
+	return 0
+}

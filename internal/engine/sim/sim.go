@@ -6,7 +6,7 @@
 // client machine has such connections to the nodes of its region. Messages are passed by pointer, but their Size counts
 // on the wire.
 //
-// CPU. A node is a single server with a queue. Each message, transaction or timer waits for its turn. Then the
+// CPU. A node is a single server with a queue of messages, transactions and timers. When an item reaches the front, the
 // replica's method runs in no virtual time, and its time is charged afterwards: see Costs. The replica's messages leave
 // when that time is over.
 package sim

@@ -36,6 +36,7 @@ func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 		return nil
 	}
 	samples := min(below.TotalCount(), through.TotalCount())
+	// Fewer round trips do not determine a median.
 	if samples < MinSamples {
 		return nil
 	}
@@ -89,6 +90,7 @@ func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool)
 	var links []Link
 	for a, from := range t.Regions {
 		for b, to := range t.Regions {
+			// A region with a single node has no link to itself.
 			if a == b && alone(geo.Region(a)) {
 				continue
 			}

@@ -100,6 +100,7 @@ func (c *Config) At(now time.Time) (*Config, time.Time) {
 	out.Phases = nil
 	for i := range c.Phases {
 		p := &c.Phases[i]
+		// Phases are in ascending order, so the first phase in the future is the next change.
 		if p.From.After(now) {
 			next = p.From
 			break
@@ -374,6 +375,7 @@ func setLinkDefaults(links []Link) {
 			l.ReorderMicros = 1000
 		}
 		if l.RateBitsPerSecond > 0 && l.RateQueueBytes == 0 {
+			// The default queue holds 200 ms of the rate, but at least 128 KiB.
 			l.RateQueueBytes = max(l.RateBitsPerSecond/8/5, 128<<10)
 		}
 	}
@@ -420,6 +422,7 @@ func (c *Config) Validate() error {
 				wrong("%s: %d is not for %s, whose deviations are correlated by themselves; leave it out", at("jitterCorrelationPPM"), l.JitterCorrelationPPM, Wander)
 			}
 		case Uniform, Normal, Pareto:
+			// A correlation of 1 would keep the first deviation forever.
 			within(at("jitterCorrelationPPM"), l.JitterCorrelationPPM, 0, million-1)
 		default:
 			wrong("%s: %q is not %s, %s, %s or %s", at("jitterDistribution"), l.JitterDistribution, Wander, Uniform, Normal, Pareto)
@@ -465,6 +468,7 @@ func (c *Config) Validate() error {
 				wrong("%s: %w", at("address"), err)
 				continue
 			}
+			// Prefix normalizes the address, so two spellings of it are found to be the same peer.
 			key = prefix.String()
 		}
 		if first, ok := seen[key]; ok {
@@ -477,11 +481,13 @@ func (c *Config) Validate() error {
 	}
 	for i := range c.Phases {
 		p := &c.Phases[i]
+		// At relies on the order of the phases.
 		if p.From.IsZero() || i > 0 && !p.From.After(c.Phases[i-1].From) {
 			wrong("phases[%d].from: %s is not after the phase before", i, p.From.Format(time.RFC3339Nano))
 		}
 		for j := range p.Links {
 			at := func(field string) string { return fmt.Sprintf("phases[%d].links[%d].%s", i, j, field) }
+			// At replaces links by name, so it would ignore an unknown name.
 			if _, ok := links[p.Links[j].From]; !ok {
 				wrong("%s: there is no link %q to change", at("from"), p.Links[j].From)
 			}

@@ -202,6 +202,7 @@ func (s *queueSocket) configure(queue uint16, whole bool) error {
 func (s *queueSocket) send(b []byte) error {
 	for {
 		err := unix.Sendto(s.fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		// A signal has interrupted the call before it sent anything.
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
@@ -239,6 +240,7 @@ func (s *queueSocket) wait(timeout time.Duration, other int) error {
 	}
 	fds := [2]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
 	_, err := unix.Ppoll(fds[:], ts, nil)
+	// A signal may end the wait early, because callers then read without waiting.
 	if errors.Is(err, unix.EINTR) {
 		return nil
 	}
@@ -265,6 +267,7 @@ func (s *queueSocket) readBatch(packet func(queuedPacket), answered func(answer)
 	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])), batch, unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
+	// Packets that the kernel could not deliver are counted by the kernel: see kernelDrops.
 	case unix.EAGAIN, unix.EINTR, unix.ENOBUFS:
 		return 0, nil
 	default:
@@ -289,6 +292,7 @@ func (s *queueSocket) readBatch(packet func(queuedPacket), answered func(answer)
 
 // parseAnswer decodes an error message without its netlink header: an error code and the message that it answers.
 func parseAnswer(b []byte) (a answer) {
+	// An error of 0 acknowledges the request.
 	if code := int32(native.Uint32(b)); code != 0 {
 		a.err = unix.Errno(-code)
 	}
@@ -319,6 +323,8 @@ func parsePacket(b []byte) (p queuedPacket, ok bool) {
 			}
 		case attrPayload:
 			p.payload = value
+			// The payload may be cut off; then attrWholeLength contains the length. The order of the attributes does not
+			// matter.
 			p.bytes = max(p.bytes, len(value))
 		case attrWholeLength:
 			if len(value) >= 4 {
@@ -329,6 +335,7 @@ func parsePacket(b []byte) (p queuedPacket, ok bool) {
 				p.whole = network.Uint32(value)&infoWhole != 0
 			}
 		}
+		// Attributes start at multiples of 4 bytes, but the last one may lack its padding.
 		b = b[min((length+3)&^3, len(b)):]
 	}
 	return p, ok

@@ -183,6 +183,7 @@ func remainsOf(c *nftables.Conn, table *nftables.Table) (old remains, err error)
 
 // free returns a name that no existing set has.
 func (old remains) free(name string) string {
+	// The old sets exist until remove is called, so the new sets need other names.
 	for slices.ContainsFunc(old.sets, func(s *nftables.Set) bool { return s.Name == name }) {
 		name += "-next"
 	}
@@ -263,6 +264,7 @@ func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []s
 	for queue := range byQueue {
 		numbers = append(numbers, queue)
 	}
+	// Sorted, so that equal rulesets give equal rules.
 	slices.Sort(numbers)
 	for _, queue := range numbers {
 		s := &nftables.Set{Table: table, Name: old.free(fmt.Sprintf("queue%d", queue)), KeyType: kind, Interval: true}
@@ -294,6 +296,7 @@ func elements(spans []span) []nftables.SetElement {
 	var out []nftables.SetElement
 	for _, s := range spans {
 		out = append(out, nftables.SetElement{Key: s.first.AsSlice()})
+		// The highest address has no successor; its interval remains open.
 		if end := s.last.Next(); end.IsValid() {
 			out = append(out, nftables.SetElement{Key: end.AsSlice(), IntervalEnd: true})
 		}

@@ -183,9 +183,11 @@ func (s *sidecar) follow(ctx context.Context, file []byte) error {
 		if changed, err := os.ReadFile(s.ConfigPath); err != nil || !bytes.Equal(changed, file) {
 			var next *Config
 			if err == nil {
+				// Remember a file with errors too, so that it is parsed and reported only once.
 				file = changed
 				next, err = ParseConfig(changed)
 			}
+			// The server is already listening on the old address.
 			if err == nil && next.Listen != config.Listen {
 				err = fmt.Errorf("listen: %q can't replace %q while the sidecar runs", next.Listen, config.Listen)
 			}
@@ -198,6 +200,7 @@ func (s *sidecar) follow(ctx context.Context, file []byte) error {
 		if dirty || time.Since(lookedUp) >= max(lookUp, time.Duration(len(names))*lookUpPerName) {
 			lookedUp = time.Now()
 			found := s.lookUpAll(ctx, config, addresses)
+			// The rules also depend on the pod's own addresses, which are never delayed.
 			if now := ownText(); now != own || !maps.EqualFunc(found, addresses, slices.Equal) {
 				own, dirty = now, true
 			}
@@ -243,6 +246,7 @@ func (s *sidecar) apply(ctx context.Context, file *Config, addresses map[string]
 	err = s.enforce(ctx, c, addresses)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// After an error, s.config remains the last configuration that was applied.
 	if s.applied = err; err == nil {
 		s.config, s.inForce, s.ready = file, c, true
 		s.log.Change(time.Now().UTC(), c)
@@ -272,6 +276,7 @@ func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][
 	for i := range c.Peers {
 		p := &c.Peers[i]
 		to := p.Link
+		// Packets from a peer whose link is not configured pass without delay.
 		if _, ok := queues[to]; !ok {
 			to = ""
 		}
@@ -294,6 +299,7 @@ func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][
 		queues: queues, spans4: spansOf(matches, true), spans6: spansOf(matches, false),
 		exempt: c.ExemptPorts, bypass: c.FailPolicy == FailOpen,
 	}
+	// The operator must reach the sidecar without the emulated delay and loss.
 	set.exempt = append(slices.Clone(set.exempt), ports.WANAdmin)
 	if _, port, err := net.SplitHostPort(c.Listen); err == nil {
 		if n, err := net.LookupPort("tcp", port); err == nil {
@@ -341,8 +347,10 @@ func (s *sidecar) lookUpAll(ctx context.Context, c *Config, before map[string][]
 			}
 			found = slices.Clone(found)
 			for i := range found {
+				// The rules match IPv4 packets by their IPv4 addresses, and packets contain no zones.
 				found[i] = found[i].Unmap().WithZone("")
 			}
+			// follow compares the addresses with the previous ones, but resolvers rotate them.
 			slices.SortFunc(found, netip.Addr.Compare)
 			mu.Lock()
 			out[host] = slices.Compact(found)
@@ -535,6 +543,7 @@ func (s *sidecar) public() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), loopTimeout)
 		defer cancel()
+		// Even an empty call is executed only while the loop is running.
 		say(w, s.plane.do(ctx, func() {}))
 	})
 	mux.Handle("GET /metrics", table.Handler(s.metrics.registry))

@@ -154,11 +154,13 @@ func ReadTransactions(payload []byte, accesses int, f func(*txn.Transaction)) er
 	var sets []txn.Access
 	for r.Len() > 0 && r.Err() == nil {
 		if len(slab) == 0 {
+			// Guess the number of transactions from 64 bytes each, so that a few allocations serve all of them.
 			n := min(max(1, r.Len()/64), 64)
 			slab, sets = make([]txn.Transaction, n), make([]txn.Access, n*accesses)
 		}
 		t := &slab[0]
 		slab = slab[1:]
+		// Limit the capacity, so that accesses beyond it do not overwrite those of the next transaction.
 		t.Accesses, sets = sets[:0:accesses], sets[accesses:]
 		if r.Transaction(t); r.Err() == nil {
 			f(t)

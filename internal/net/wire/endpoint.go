@@ -184,6 +184,7 @@ func (e *Endpoint) Ready() (ok bool, why string) {
 		}
 		l.mu.Unlock()
 	}
+	// The last missing peer may have been reached since Complete was called.
 	if len(missing) == 0 {
 		return true, ""
 	}
@@ -237,6 +238,7 @@ func (e *Endpoint) RoundTrips(r geo.Region) *hdrhistogram.Histogram {
 	oldest := Now() - rttWindow
 	for i := range min(s.n, len(s.ring)) {
 		if s.ring[i].at >= oldest {
+			// The histogram drops values outside of its range.
 			_ = h.RecordValue(min(max(s.ring[i].rtt.Microseconds(), 1), h.HighestTrackableValue()))
 		}
 	}
@@ -348,6 +350,7 @@ func (e *Endpoint) dial(l *Link) {
 			e.fail(refusal.Reason)
 			return
 		}
+		// The peer was running a moment ago, so try again soon.
 		if connected {
 			backoff = first
 		}
@@ -412,6 +415,7 @@ func (e *Endpoint) hello(role Role) Hello {
 func (e *Endpoint) track(conn net.Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// Close has already closed the connections that were tracked, so nobody would close this one.
 	if e.ctx.Err() != nil {
 		_ = conn.Close()
 		return false
@@ -519,6 +523,7 @@ func (e *Endpoint) judge(h *Hello) *Refusal {
 		return wrong("this is incarnation %q of database %q, not %q", e.cfg.Incarnation, e.cfg.Database, h.Incarnation)
 	case h.To != e.cfg.Self:
 		return wrong("this is node %d (%s), not %d", e.cfg.Self, t.NodeName(e.cfg.Self), h.To)
+	// A client may connect to any node; the next rule applies to peers only.
 	case h.Role == Client:
 		return nil
 	case int(h.From) >= t.Nodes() || h.From <= e.cfg.Self:

@@ -89,6 +89,7 @@ func newChunk(n int) *chunk {
 
 func (c *chunk) recycle() {
 	for i, size := range chunkSizes {
+		// A buffer of another size does not belong to a pool.
 		if cap(c.buf) == size {
 			c.buf, c.due, c.seq, c.typ = c.buf[:0], 0, 0, 0
 			chunkPools[i].Put(c)
@@ -121,6 +122,8 @@ func (f *frameReader) next() (uint8, []byte, error) {
 	for {
 		if have := f.w - f.r; have >= lengthBytes {
 			n := binary.LittleEndian.Uint32(f.buf[f.r:])
+			// Until the handshake is over, the limit is small, so that an unknown caller cannot make this node allocate much
+			// memory.
 			if n < 1 || n > uint32(f.limit) {
 				return 0, nil, fmt.Errorf("a frame of %d bytes is not between 1 and %d", n, f.limit)
 			}
@@ -165,6 +168,7 @@ func (f *frameReader) fill(need int) error {
 	if n > 0 {
 		return nil
 	}
+	// Without an error, next would call fill forever.
 	if err == nil {
 		return io.ErrNoProgress
 	}

@@ -235,6 +235,7 @@ func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error
 	}
 	fr.keep() // strings alias it
 	if key != nil {
+		// Authenticate the accepting side before its answer is used.
 		if err := respond(conn, typ, body, h, key); err != nil {
 			return w, err
 		}

@@ -133,6 +133,7 @@ func (l *Link) Replayed(logged uint32) {
 // received but are not in the log are sent again.
 func (l *Link) resume() uint32 {
 	if l.e.cfg.Durable {
+		// The peer sends frames again that are not in the log; delivered keeps them from being received twice.
 		l.received.Store(l.logged.Load())
 	}
 	return l.received.Load()
@@ -140,6 +141,7 @@ func (l *Link) resume() uint32 {
 
 // acknowledgement returns the number of the last data frame that the peer may drop.
 func (l *Link) acknowledgement() uint32 {
+	// A durable node acknowledges only frames that survive its crash.
 	if l.e.cfg.Durable {
 		return l.logged.Load()
 	}
@@ -210,6 +212,7 @@ func (l *Link) begin(conn net.Conn) *session {
 	l.mu.Lock()
 	s, old := l.put(conn)
 	l.mu.Unlock()
+	// Not under the lock, which the old session needs to end.
 	old.stop()
 	return s
 }
@@ -288,6 +291,7 @@ func (l *Link) end(s *session, problem error) {
 	_ = s.conn.Close()
 	l.s.detach()
 	l.mu.Lock()
+	// A newer connection may have taken the place of s.
 	if l.current == s {
 		l.current = nil
 	}
@@ -393,6 +397,7 @@ func (l *Link) read(fr *frameReader) error {
 		case typ == frameAck:
 		case typ == framePing && len(body) == 8:
 			l.control(framePong, binary.LittleEndian.Uint64(body))
+			// The answer carries the acknowledgment.
 			sinceAck = 0
 		case typ == framePong && len(body) == 8:
 			l.e.roundTrip(l.peer, int64(Now())-int64(binary.LittleEndian.Uint64(body)))
@@ -404,6 +409,7 @@ func (l *Link) read(fr *frameReader) error {
 			l.control(frameAck, 0)
 			sinceAck = 0
 		}
+		// Once per batch of frames is enough for all of these.
 		if !fr.buffered() {
 			l.s.ack(ack)
 			l.heard.Store(int64(Now()))

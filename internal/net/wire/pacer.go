@@ -108,6 +108,7 @@ func (p *pacer) run() {
 		for len(p.heap) > 0 && p.heap[0].at <= now+Slack {
 			a := p.heap[0]
 			p.remove(0)
+			// Do not block: the channel already contains a wake-up.
 			select {
 			case a.ch <- struct{}{}:
 			default:
@@ -138,6 +139,7 @@ func (p *pacer) remove(i int) {
 	p.heap[last] = nil
 	p.heap = p.heap[:last]
 	if i != last {
+		// The alarm that took the place may belong further down or further up.
 		p.down(i)
 		p.up(i)
 	}

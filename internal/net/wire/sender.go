@@ -30,6 +30,7 @@ func (r *ring) pop() *chunk {
 	r.head++
 	if r.head == len(r.c) {
 		r.c, r.head = r.c[:0], 0
+		// Copy only when at least half of the array is free, so that the cost per chunk is constant on average.
 	} else if r.head >= 64 && 2*r.head >= len(r.c) {
 		n := copy(r.c, r.c[r.head:])
 		clear(r.c[n:])
@@ -91,6 +92,7 @@ func (s *sender) addLocked(c *chunk) {
 	}
 	if c.typ == frameData {
 		s.last = c.seq
+		// Frame numbers wrap around, so compare their difference.
 		if s.resumable && int32(c.seq-s.acked) <= 0 {
 			c.recycle() // the peer already has it; a replay has added it again
 			return
@@ -148,6 +150,7 @@ func (s *sender) send(c *chunk, now time.Duration) bool {
 		c.due = due
 		return true
 	}
+	// If the path is cut, disturb sets resume when it heals.
 	if s.resume, ok = s.path.Ready(now); !ok {
 		s.resume = never
 	}
@@ -179,6 +182,7 @@ func (s *sender) disturb(link, back geo.Link, cut bool) {
 		s.path.Heal(now)
 		s.resume, _ = s.path.Ready(now)
 	}
+	// The writer may be waiting for a time that has changed.
 	s.notify()
 }
 
@@ -192,6 +196,7 @@ func (s *sender) giveUp() {
 
 // drop drops all frames. The lock must be held.
 func (s *sender) drop() {
+	// hold, unlike an assignment, also ends a congestion.
 	s.hold(-s.held)
 	s.queue, s.probes, s.unacked, s.blocked = ring{}, ring{}, ring{}, 0
 }
@@ -256,6 +261,7 @@ func (s *sender) replayed() {
 }
 
 func (s *sender) notify() {
+	// Do not block: a single pending wake-up is enough for the writer.
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -356,6 +362,7 @@ func (s *sender) write(conn net.Conn, failed func(error)) {
 	for {
 		s.writing = false
 		for i, c := range batch {
+			// Resumable data frames stay in unacked until the peer acknowledges them.
 			if c.typ != frameData || !s.resumable {
 				c.recycle()
 			}
@@ -377,6 +384,7 @@ func (s *sender) write(conn net.Conn, failed func(error)) {
 		}
 		vectors = vectors[:0]
 		for _, c := range batch {
+			// Insert the acknowledgment as late as possible, so that it covers the most frames.
 			if s.resumable {
 				binary.LittleEndian.PutUint32(c.buf[ackAt:], recv)
 			}

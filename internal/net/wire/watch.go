@@ -41,6 +41,7 @@ type watch struct {
 // add records a round trip that ended at time at.
 func (w *watch) add(at, rtt time.Duration) {
 	slot := &w.ring[w.n%watched]
+	// The oldest round trip leaves the window.
 	if w.n >= watched && slot.rtt < w.least {
 		w.short--
 	}

@@ -157,7 +157,7 @@ func wait(t testing.TB, limit time.Duration, what string, done <-chan struct{}, 
 type faultyProxy struct {
 	net.Listener
 	cuts atomic.Int64
-	stop atomic.Bool // stops cutting
+	stop atomic.Bool // set to stop the cuts
 	wg   sync.WaitGroup
 }
 

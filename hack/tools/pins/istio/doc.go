@@ -1,3 +1,3 @@
-// Package istio pins Istio's programs: hack/istiod.sh runs them. Its tests hold Geobench's manifests to Istio's
+// Package istio pins Istio's programs, which hack/istiod.sh runs. Its tests check Geobench's manifests with Istio's
 // analyzers.
 package istio

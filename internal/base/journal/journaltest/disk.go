@@ -139,6 +139,7 @@ func (d *Disk) syncFolder(path string) error {
 		return err
 	}
 	here := func(name string, _ *file) bool { return filepath.Dir(name) == folder }
+	// Replace all names of the folder, so that removals become durable too.
 	maps.DeleteFunc(d.names, here)
 	for name, f := range d.files {
 		if here(name, f) {
@@ -211,6 +212,7 @@ func (d *Disk) Kill() {
 func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Sorted, so that the seed alone determines the outcome.
 	for _, name := range slices.Sorted(maps.Keys(d.files)) {
 		if d.names[name] != d.files[name] && keep(r) {
 			d.names[name] = d.files[name]
@@ -221,6 +223,7 @@ func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 			delete(d.names, name)
 		}
 	}
+	// A file without a durable name is lost, even if its data was synced.
 	d.files = maps.Clone(d.names)
 	for _, name := range slices.Sorted(maps.Keys(d.files)) {
 		f := d.files[name]
@@ -236,6 +239,7 @@ func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 // flush writes a sector of the cache to the disk. Earlier sectors that were never written become zeros there.
 func (f *file) flush(number, sector int) {
 	from, to := number*sector, min((number+1)*sector, len(f.cache))
+	// The file was truncated after this sector had been written.
 	if from >= to {
 		return
 	}
@@ -278,6 +282,7 @@ func (h *handle) WriteAt(p []byte, at int64) (int, error) {
 	done, err := h.begin(Op{Write, "", at, len(p)})
 	defer h.d.mu.Unlock()
 	if err != nil {
+		// A write that fails may still have written its first bytes.
 		p = p[:min(done, len(p))]
 	}
 	if end := int(at) + len(p); end > len(h.f.cache) && len(p) > 0 {
@@ -342,6 +347,7 @@ func (h *handle) Close() error {
 		return errClosed
 	}
 	h.closed = true
+	// Closing another handle of the file must not release the lock.
 	if h.locks {
 		h.f.locked = false
 	}

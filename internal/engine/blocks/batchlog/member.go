@@ -198,7 +198,6 @@ func (m *member) announce(first uint64, entries []Ordered) {
 			m.l.c.Env.Send(n, p)
 		}
 	}
-	// The leader itself comes last: its own reader may react with messages that depend on the announcement.
 	m.l.ordered(m.l.c.Self, p.Term, first, entries)
 }
 

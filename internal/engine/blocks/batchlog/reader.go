@@ -174,7 +174,6 @@ func (r *Reader[D]) Advance() {
 				r.await()
 				return
 			}
-			// Keep the data before Read runs: another reader may request it from now on.
 			r.keep(o.Batch, d)
 			r.c.Read(o, d)
 		}

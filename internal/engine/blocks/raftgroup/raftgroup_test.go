@@ -28,7 +28,7 @@ func raft(t testing.TB) *Raft {
 
 func TestCodec(t *testing.T) {
 	protocoltest.Codec(t, map[string]protocol.Message{"lead": &Lead{7, 3}}, Decode)
-	m := raft(t) // starts with a second Raft header
+	m := raft(t) // starts with another Raft message
 	body := m.AppendTo(nil)
 	if got, known, err := Decode(m.Kind(), body); err != nil || !known || len(body) != m.Size() || !reflect.DeepEqual(got, m) {
 		t.Errorf("%v in %d bytes comes back as %v, %v, %v", m, m.Size(), got, known, err)

@@ -123,7 +123,6 @@ func (r *Reconnaissance) Outcome(o *txn.Outcome) bool {
 // Fire repeats the reconnaissance of transactions with stale footprints. The caller must call Flush afterwards.
 func (r *Reconnaissance) Fire() {
 	again := r.again
-	// look may append to r.again through Buggify paths, so the loop uses a detached list.
 	r.again = nil
 	for _, m := range again {
 		r.look(m)

@@ -61,7 +61,7 @@ func (s *Sender) Receive(from geo.NodeID, m *Ack) {
 	if i < 0 {
 		return // the answer belongs to an aborted transfer
 	}
-	// A damaged state is not sent again here: the receiver asks its engine for a new transfer.
+	// The sender's owner notices that the transfer ended unacknowledged and sends the state again.
 	if m.Damaged || !s.states[i].Acknowledged(m.Got, s.env.Now()) || s.states[i].Done() {
 		s.Cancel(from)
 	}

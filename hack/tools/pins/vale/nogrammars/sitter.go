@@ -1,6 +1,6 @@
-// Package sitter replaces Tree-sitter in the build of Vale. Its grammars are 300 MB of C, so make lint would need a C
-// compiler. Vale reads only plain text here, because hack/words extracts prose itself. So the functions that Vale calls
-// exist, and parsing fails.
+// Package sitter replaces Tree-sitter in the build of Vale. Tree-sitter's grammars are 300 MB of C, so make lint would
+// need a C compiler. Vale reads only plain text here, because hack/words extracts the prose itself. So this package
+// only provides the functions that Vale calls, and parsing always fails.
 package sitter
 
 import (
