@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// The answers of a remembering client equal those of the API server, before and after writes, and the caller may modify
+// A remembering client gives the same answers as the API server, before and after writes, and the caller may modify
 // them.
 func TestRememberingClient(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
-// Package gitops holds what GitOps and CI tools need to judge and to make Geobench's resources. Its tests ask the
-// tools' own evaluators.
+// Package gitops contains the files with which GitOps and CI tools judge and create Geobench's resources. Its tests use
+// the tools' own evaluators.
 package gitops
 
 import (
@@ -29,19 +29,20 @@ var update = flag.Bool("update", false, "write Argo CD's health_test.yaml, actio
 
 const group = "argocd/resource_customizations/geobench.dev"
 
-// object has the expected judgements of the tools for an object that the controllers' tests have recorded.
+// object is the expected result of each tool for an object that the controllers' tests have recorded.
 type object struct {
-	// kstatus and argo are what Flux, Helm and Argo CD call its state.
+	// kstatus is the state in Flux and Helm, and argo the state in Argo CD.
 	kstatus, argo string
-	// workflow is what Argo Workflows makes of a run: it goes by the verdict alone, and sees runs that it has made itself.
+	// workflow is the state of a run in Argo Workflows, which considers only the verdict and only runs that it has
+	// created.
 	workflow string
-	// message is the start of the message that Argo CD shows.
+	// message is the start of the message in Argo CD.
 	message string
-	// conditions has the four conditions as far as they are present, with their status.
+	// conditions lists the four generic conditions with their status, without absent conditions.
 	conditions string
 }
 
-// The states of the table: the conditions of each, and the judgements of the tools.
+// The states in the table: their conditions, and the expected results of the tools.
 var (
 	unseen    = object{"InProgress", "Progressing", "Running", "the operator has not seen", ""}
 	suspended = object{"InProgress", "Suspended", "Running", "Suspended: ", "Ready=False"}
@@ -62,10 +63,10 @@ func stalled(message string) object {
 	return object{"Failed", "Degraded", "Running", message, "Ready=False Stalled=True"}
 }
 
-// before returns an object that still has the conditions of a state, but already has a new spec.
+// before returns an object that already has a new spec but still the conditions of state o.
 func (o object) before(now object) object { now.conditions = o.conditions; return now }
 
-// deleted is an object of a state that is on its way out.
+// deleted returns an object in state o that is being deleted.
 func (o object) deleted() object {
 	o.kstatus, o.argo, o.message = "Terminating", "Progressing", "Pending deletion"
 	return o
@@ -139,7 +140,7 @@ func recorded(t *testing.T, file string) *unstructured.Unstructured {
 	return u
 }
 
-// fluxChecks are the health checks of flux/healthchecks.yaml, by kind.
+// fluxChecks returns the health checks in flux/healthchecks.yaml by kind.
 func fluxChecks(t *testing.T) map[string]healthtest.Expressions {
 	t.Helper()
 	var k struct {
@@ -157,7 +158,7 @@ func fluxChecks(t *testing.T) map[string]healthtest.Expressions {
 	return out
 }
 
-// workflowConditions returns the conditions of workflows/benchmark.yaml.
+// workflowConditions returns the conditions in workflows/benchmark.yaml.
 func workflowConditions(t *testing.T) (success, failure string) {
 	t.Helper()
 	var w struct {
@@ -177,7 +178,7 @@ func workflowConditions(t *testing.T) (success, failure string) {
 	return r.SuccessCondition, r.FailureCondition
 }
 
-// TestJudges has every recorded object judged by every tool.
+// TestJudges evaluates every recorded object with every tool.
 func TestJudges(t *testing.T) {
 	files, err := filepath.Glob(group + "/*/testdata/*.yaml")
 	if err != nil {
@@ -210,7 +211,7 @@ func TestJudges(t *testing.T) {
 			if err != nil || a.Status != want.argo || !strings.HasPrefix(a.Message, want.message) {
 				t.Errorf("Argo CD makes %+v of it, %v; want %s: %s", a, err, want.argo, want.message)
 			}
-			// Flux's expressions do not consider deletion: an object that is being deleted is judged by its previous state.
+			// Flux's expressions ignore deletion, so an object that is being deleted has its previous state.
 			flux := want.kstatus
 			if flux == "Terminating" {
 				flux = "InProgress"
@@ -250,7 +251,7 @@ func conditions(u *unstructured.Unstructured) string {
 	return strings.Join(out, " ")
 }
 
-// Without conditions the tools would judge any object done immediately: the judges here are not more lenient than the
+// An object without conditions counts as finished in all tools. The judges in these tests are not more lenient than the
 // tools.
 func TestJudgesOfWhatSaysNothing(t *testing.T) {
 	profile := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "geobench.dev/v1alpha1", "kind": "NetworkProfile",
@@ -258,7 +259,7 @@ func TestJudgesOfWhatSaysNothing(t *testing.T) {
 	if k, err := healthtest.KStatus(profile); err != nil || k.Status != "Current" {
 		t.Errorf("kstatus makes %+v of a profile, %v", k, err)
 	}
-	// An entry for the whole group would wait for profiles forever, so each kind has a separate entry.
+	// An entry for the whole group would wait forever for profiles, so each kind has a separate entry.
 	if f, err := healthtest.Flux(fluxChecks(t)["GeoDatabase"], profile); err == nil {
 		t.Errorf("Flux makes %+v of a profile", f)
 	}
@@ -275,10 +276,10 @@ func TestJudgesOfWhatSaysNothing(t *testing.T) {
 	}
 }
 
-// kinds for which Argo CD has health scripts.
+// kinds lists the kinds that have health scripts for Argo CD.
 var kinds = []string{"BenchmarkRun", "Experiment", "GeoDatabase"}
 
-// TestHealthTests writes and checks the list of cases in the layout of Argo CD's repository.
+// TestHealthTests writes and checks the list of test cases in the layout of Argo CD's repository.
 func TestHealthTests(t *testing.T) {
 	for _, kind := range kinds {
 		var out struct {
@@ -290,7 +291,7 @@ func TestHealthTests(t *testing.T) {
 		}
 		for _, file := range files {
 			u := recorded(t, file)
-			u.SetDeletionTimestamp(nil) // Argo CD's tests ask the script alone
+			u.SetDeletionTimestamp(nil) // Argo CD's tests use only the script
 			v, err := healthtest.ArgoCD(read(t, group, kind, "health.lua"), u)
 			if err != nil {
 				t.Fatal(err)
@@ -301,7 +302,7 @@ func TestHealthTests(t *testing.T) {
 	}
 }
 
-// golden holds a file to a text, or writes it.
+// golden compares a file with a text, or writes it.
 func golden(t *testing.T, file, text string) {
 	t.Helper()
 	if *update {
@@ -314,7 +315,7 @@ func golden(t *testing.T, file, text string) {
 	}
 }
 
-// TestConfigMap holds the fragment for argocd-cm to the files of the layout, of which all kinds have the same check.
+// TestConfigMap compares the fragment for argocd-cm with the files in the layout. All kinds have the same check.
 func TestConfigMap(t *testing.T) {
 	data := map[string]string{}
 	for _, kind := range kinds {
@@ -341,7 +342,7 @@ func TestConfigMap(t *testing.T) {
 `+asYAML(t, map[string]any{"data": data}))
 }
 
-// actions that a kind has, in the order of their names.
+// actions returns the names of a kind's actions, sorted.
 func actions(t *testing.T, kind string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(group, kind, "actions", "*", "action.lua"))
@@ -355,14 +356,15 @@ func actions(t *testing.T, kind string) (names []string) {
 	return names
 }
 
-// TestActions plays Argo CD's resource actions: which are offered, and their changes. The rules of the kinds accept the
-// results. The cases are in action_test.yaml, in the layout of Argo CD's repository.
+// TestActions executes Argo CD's resource actions, and checks which actions are offered and what they change. The
+// results must satisfy the validation rules of the kinds. The cases are in action_test.yaml, in the layout of Argo CD's
+// repository.
 func TestActions(t *testing.T) {
 	tests := map[string]map[string][]any{"BenchmarkRun": {}, "Experiment": {}}
 	cases := map[string]struct {
 		object  string
 		offered []string
-		changes map[string]map[string]any // by action: the fields of spec that it sets
+		changes map[string]map[string]any // maps each action to the fields of spec that it sets
 	}{
 		"over":       {"BenchmarkRun/failed-objective", []string{"rerun"}, map[string]map[string]any{"rerun": {"runID": "rerun-1", "cancel": false}}},
 		"over again": {"BenchmarkRun/invalid-cancelled", []string{"rerun"}, map[string]map[string]any{"rerun": {"runID": "rerun-3", "cancel": false}}},
@@ -448,7 +450,7 @@ func text(t *testing.T, value any) string {
 	return string(b)
 }
 
-// TestManifests validates what templates and the example repository make.
+// TestManifests validates the objects that the templates and the example repository create.
 func TestManifests(t *testing.T) {
 	var w struct {
 		Spec struct {
@@ -481,7 +483,7 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%v: %v", files, err)
 			continue
 		}
-		for _, e := range bundle.Experiments { // claims compile, and every point is valid
+		for _, e := range bundle.Experiments { // all claims compile, and every point is valid
 			if _, err := experiment.New(t.Context(), bundle, e, check.Default(nil)); err != nil {
 				t.Errorf("%v: %v", files, err)
 			}
@@ -489,7 +491,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// Every file is YAML that Kubernetes reads, with no field twice.
+// Every file is YAML that Kubernetes can read, without duplicate fields.
 func TestEveryFileIsYAML(t *testing.T) {
 	n := 0
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
@@ -508,7 +510,7 @@ func TestEveryFileIsYAML(t *testing.T) {
 	}
 }
 
-// The evaluators are for tests: the program has none of them.
+// The evaluators are only for tests, so the program must not depend on them.
 func TestProgramHasNoEvaluators(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "full", "../cmd/geobench")
 	list.Env = append(list.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local")

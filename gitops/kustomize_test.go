@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/config/crd"
 )
 
-// build is what `kustomize build` makes of a folder.
+// build returns the output of `kustomize build` for a folder.
 func build(t *testing.T, fs filesys.FileSystem, dir string) string {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(fs, dir)
@@ -32,7 +32,7 @@ func build(t *testing.T, fs filesys.FileSystem, dir string) string {
 	return string(text)
 }
 
-// memory is a file system that holds files.
+// memory returns a file system in memory with the given files.
 func memory(t *testing.T, files map[string]string) filesys.FileSystem {
 	t.Helper()
 	fs := filesys.MakeFsInMemory()
@@ -53,7 +53,7 @@ func contains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// TestKustomizeRepository builds the folders of the example repository, which have copies of the name references in
+// TestKustomizeRepository builds the folders of the example repository, which contain copies of the name references in
 // gitops/kustomize.
 func TestKustomizeRepository(t *testing.T) {
 	disk := filesys.MakeFsOnDisk()
@@ -67,7 +67,7 @@ func TestKustomizeRepository(t *testing.T) {
 	}
 }
 
-// TestFluxKustomizations: the objects that Flux must apply exist, and so do the namespaces, which Flux does not make.
+// TestFluxKustomizations: the objects that Flux must apply exist, and so do the namespaces, which Flux does not create.
 func TestFluxKustomizations(t *testing.T) {
 	type object struct {
 		Kind     string `json:"kind"`
@@ -116,7 +116,7 @@ func TestFluxKustomizations(t *testing.T) {
 	}
 }
 
-// TestKustomizeRenames: a suffix renames both ends of each reference.
+// TestKustomizeRenames: a name suffix renames both ends of each reference.
 func TestKustomizeRenames(t *testing.T) {
 	text := build(t, memory(t, map[string]string{
 		"kustomizeconfig.yaml": read(t, "kustomize/kustomizeconfig.yaml"),
@@ -159,8 +159,8 @@ spec: {databaseRefs: [{name: db}], databases: [{name: own, template: {spec: {net
 	}
 }
 
-// openAPI reduces a schema to the parts that patches need: the lists that merge by one key, and the path to them; nil
-// if there are none.
+// openAPI reduces a schema to the parts that patches need: the lists that are merged by one key, and the path to them.
+// It returns nil if there are none.
 func openAPI(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	properties := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -172,7 +172,7 @@ func openAPI(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	if s.Items != nil && s.Items.Schema != nil {
 		items := openAPI(s.Items.Schema)
 		if len(s.XListMapKeys) != 1 {
-			return nil // kustomize merges by one key
+			return nil // kustomize merges only by a single key
 		}
 		if items == nil {
 			items = map[string]any{"type": "object"}

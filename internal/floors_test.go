@@ -44,7 +44,7 @@ func floorOf(pkg string) string {
 // every floor.
 func isTestSupport(pkg string) bool { return strings.HasSuffix(pkg, "test") }
 
-// upward returns the imports that point from a floor to a higher one, and those of test support by product code.
+// upward returns the imports that point from a floor to a higher one, and the imports of test support by product code.
 func upward(imports map[string][]string) (out []string) {
 	for _, from := range slices.Sorted(maps.Keys(imports)) {
 		if isTestSupport(from) {

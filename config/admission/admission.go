@@ -1,5 +1,5 @@
-// Package admission holds the ValidatingAdmissionPolicies that restrict the operator further than its roles. Tests try
-// the actions of a compromised operator, and the operator's real objects; the chart uses a copy of the file.
+// Package admission contains the ValidatingAdmissionPolicies that restrict the operator further than its roles. Tests
+// try the actions of a compromised operator, and the operator's real objects. The chart contains a copy of the file.
 package admission
 
 import (
@@ -15,10 +15,10 @@ import (
 //go:embed policies.yaml
 var file []byte
 
-// Operator is the user that the policies speak of: the operator's ServiceAccount, as config/default installs it.
+// Operator is the user that the policies restrict: the operator's ServiceAccount, as installed by config/default.
 const Operator = "system:serviceaccount:geobench-system:geobench-operator"
 
-// Policies decodes the policies, and the bindings that put them into force.
+// Policies returns the policies and their bindings.
 func Policies() (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding, err error) {
 	for i, document := range bytes.Split(file, []byte("\n---\n")) {
 		var meta metav1.TypeMeta

@@ -36,16 +36,17 @@ import (
 const (
 	// lab is a namespace with databases.
 	lab = "lab"
-	// hash ends the names of what an attempt of a run has.
+	// hash is the suffix of the names of an attempt's objects.
 	hash = "-0a1b2c3d"
 )
 
 var managed = map[string]string{"app.kubernetes.io/managed-by": "geobench"}
 
-// cluster is a real API server, as its administrator and as the operator with the roles of config/rbac see it.
+// cluster is a real API server, with a client as its administrator and a client as the operator with the roles of
+// config/rbac.
 type cluster struct {
 	admin, operator client.Client
-	// as makes the client of another user.
+	// as returns the client of another user.
 	as func(user string) client.Client
 }
 
@@ -81,7 +82,7 @@ func (c *cluster) create(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// operatorsRights are the roles of config/rbac and their bindings.
+// operatorsRights returns the roles in config/rbac and their bindings.
 func operatorsRights(t *testing.T) []client.Object {
 	t.Helper()
 	roles := documents(t, filepath.Join("..", "rbac", "role.yaml"))
@@ -114,8 +115,8 @@ func documents(t *testing.T, file string) []*unstructured.Unstructured {
 	return out
 }
 
-// enforce puts the policies into force, gives alice and bob rights on Geobench's kinds, and waits until all of them
-// are: the API server learns of them by a watch.
+// enforce applies the policies, grants alice and bob rights on Geobench's kinds, and waits until everything is in
+// effect, because the API server learns of changes through a watch.
 func (c *cluster) enforce(t *testing.T) {
 	t.Helper()
 	policies, bindings, err := Policies()
@@ -128,7 +129,7 @@ func (c *cluster) enforce(t *testing.T) {
 	for _, b := range bindings {
 		c.create(t, b)
 	}
-	// One request for each policy that nothing else refuses.
+	// For each policy, one request that only this policy refuses.
 	marks := map[string]client.Object{
 		"geobench-operator-namespaces": configMap("kube-public", "mark", managed),
 		"geobench-operator-objects":    configMap(lab, "mark", nil),
@@ -167,7 +168,7 @@ func (c *cluster) enforce(t *testing.T) {
 	}
 }
 
-// change is an addition to a correct pod.
+// change is a modification of a correct pod.
 type change func(*corev1.PodSpec)
 
 func container(c func(*corev1.Container)) change {
@@ -185,10 +186,11 @@ func volume(source corev1.VolumeSource) change {
 	}
 }
 
-// attempt is one request of a compromised operator. All are dry runs, which admission treats as real requests.
+// attempt is one request of a compromised operator. All requests are dry runs, for which admission is the same as for
+// real requests.
 type attempt struct {
 	do func(ctx context.Context, c client.Client) error
-	// refusal is a part of the answer.
+	// refusal is a part of the expected error; empty if the request must be accepted.
 	refusal string
 }
 
@@ -210,7 +212,7 @@ func patch(o client.Object, body, refusal string) attempt {
 	}, refusal}
 }
 
-// podAttempts asks for a pod directly, and through a StatefulSet and a Job.
+// podAttempts adds requests that create a pod directly, through a StatefulSet and through a Job.
 func podAttempts(all map[string]attempt, what string, c change, refusal string) {
 	p, s, j := pod(lab), statefulSet(), job("j"+hash)
 	c(&p.Spec)
@@ -219,7 +221,7 @@ func podAttempts(all map[string]attempt, what string, c change, refusal string) 
 	all["a pod "+what], all["a StatefulSet of pods "+what], all["a Job of pods "+what] = create(p, refusal), create(s, refusal), create(j, refusal)
 }
 
-// theirs are objects that the operator has not made.
+// theirs returns objects that the operator has not created.
 func theirs() []client.Object {
 	meta := metav1.ObjectMeta{Namespace: lab, Name: "theirs"}
 	d := database(lab)
@@ -236,10 +238,10 @@ func theirs() []client.Object {
 	}
 }
 
-// attempts are what an operator that was taken over could do with its roles alone.
+// attempts returns the requests that a compromised operator could make with its roles alone.
 func attempts() map[string]attempt {
 	const protected, notOurs, noLabel = "is protected", "is not what the operator has made", "bears the label"
-	const denied = "denied request" // by one of several policies
+	const denied = "denied request" // one of several policies refuses it
 	secret := func(kind corev1.SecretType, annotations map[string]string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "s", Labels: managed, Annotations: annotations}, Type: kind}
 	}
@@ -268,7 +270,7 @@ func attempts() map[string]attempt {
 	}
 	ours := configMap(lab, "ours", managed)
 	all := map[string]attempt{
-		// F9 of the review.
+		// Finding F9 of the security review.
 		"patch the cluster's DNS":                   patch(configMap("kube-system", "coredns", nil), `{"data":{"Corefile":"."}}`, denied),
 		"a hostPath pod in kube-system":             create(hostPath, denied),
 		"a pod in kube-system":                      create(pod("kube-system"), protected),
@@ -366,8 +368,8 @@ func attempts() map[string]attempt {
 	return all
 }
 
-// TestPolicies shows on a real API server which additional actions the roles of config/rbac would permit the operator.
-// It shows that the policies refuse them, and that they accept the operator's real objects.
+// TestPolicies checks with a real API server that the roles of config/rbac alone would permit harmful actions, that the
+// policies refuse them, and that the policies accept the operator's real objects.
 func TestPolicies(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)
@@ -414,11 +416,11 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("NetworkPolicy %s: %v", p.Name, err)
 		}
 	}
-	// What its builders have made in the tests of package controllers.
+	// The objects that the operator's builders create, as recorded by the tests of package controllers.
 	for _, o := range documents(t, filepath.Join("testdata", "made.yaml")) {
 		o.SetNamespace(lab)
 		options := []client.CreateOption{client.DryRunAll}
-		if o.GetKind() == "Role" { // which its RoleBinding wants to find
+		if o.GetKind() == "Role" { // the RoleBinding needs it
 			options = nil
 		}
 		if err := c.operator.Create(t.Context(), o, options...); err != nil {
@@ -457,8 +459,9 @@ func rightful() map[string]attempt {
 	}
 }
 
-// TestReferences shows that no user reads objects through a database that the user may not read directly. Alice has
-// rights on Geobench's kinds and no others; bob may also get the Secret and the ConfigMap called known.
+// TestReferences checks that a user cannot read an object through a database if the user may not read the object
+// directly. Alice has only rights on Geobench's kinds. Bob may also get the Secret and the ConfigMap with the name
+// known.
 func TestReferences(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)
@@ -479,7 +482,7 @@ func TestReferences(t *testing.T) {
 	const secret, configMap, sweep = "a Secret that", "a ConfigMap that", "a sweep over"
 	for what, a := range map[string]struct {
 		attempt
-		// alice and bob say whom it is refused.
+		// alice and bob are set if the request of this user must be refused.
 		alice, bob bool
 	}{
 		"no reference":                         {create(database(lab), ""), false, false},
@@ -524,7 +527,7 @@ func TestReferences(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("s%d", i)
 	}
-	// The number of names that are checked for a user is bounded, unless the user may read all.
+	// The number of names that are checked for a user is bounded, unless the user may get all Secrets.
 	if err := create(withSecrets(database(lab), many...), "").do(t.Context(), c.as("carol")); err != nil {
 		t.Errorf("carol may get all Secrets: %v", err)
 	}
@@ -539,7 +542,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// granted lets a user get a Secret.
+// granted returns the objects that allow a user to get a Secret.
 func granted(who, name string) []client.Object {
 	meta := metav1.ObjectMeta{Namespace: lab, Name: who + "-" + name}
 	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
@@ -556,7 +559,7 @@ func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 }
 
-// TestEveryRightIsHeldBack finds rights of the operator to write that no policy looks at.
+// TestEveryRightIsHeldBack finds write permissions of the operator that no policy covers.
 func TestEveryRightIsHeldBack(t *testing.T) {
 	policies, bindings, err := Policies()
 	if err != nil {
@@ -595,7 +598,7 @@ func TestEveryRightIsHeldBack(t *testing.T) {
 						if !matches("geobench-operator-namespaces", group, resource, operation) {
 							t.Errorf("%s %s.%s: geobench-operator-namespaces does not keep it out of kube-system", verb, resource, group)
 						}
-						// Statuses, events and the lease bear no label.
+						// Statuses, events and the lease have no label.
 						if strings.Contains(resource, "/") || resource == "events" || resource == "leases" {
 							continue
 						}

@@ -35,7 +35,7 @@ func database(namespace string) *v1alpha1.GeoDatabase {
 	}
 }
 
-// expiring is a user's run with a time to live.
+// expiring returns a user's run with a retention time.
 func expiring() *v1alpha1.BenchmarkRun {
 	second := v1alpha1.DurationOf(time.Second)
 	return &v1alpha1.BenchmarkRun{
@@ -53,7 +53,7 @@ func expiring() *v1alpha1.BenchmarkRun {
 	}
 }
 
-// withEnv makes the nodes a program that reads a Secret.
+// withEnv makes the nodes run a program with an environment variable from a Secret.
 func withEnv(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	db.Spec.Engine.Name = "postgres"
 	db.Spec.Pods = &v1alpha1.Pods{Program: v1alpha1.Program{
@@ -63,7 +63,7 @@ func withEnv(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	return db
 }
 
-// withRole makes the nodes two kinds of servers, of which the second reads a Secret.
+// withRole gives the database two roles. The second reads a Secret.
 func withRole(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	p := withEnv(db, secret).Spec.Pods.Program
 	plain := p
@@ -72,7 +72,8 @@ func withRole(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	return db
 }
 
-// withSecrets has as many variables from Secrets as there are names, half of them in each of two roles.
+// withSecrets gives the database two roles with one environment variable for each given Secret, half of them in each
+// role.
 func withSecrets(db *v1alpha1.GeoDatabase, secrets ...string) *v1alpha1.GeoDatabase {
 	db = withRole(db, "")
 	for i := range db.Spec.Roles {
@@ -85,7 +86,7 @@ func withSecrets(db *v1alpha1.GeoDatabase, secrets ...string) *v1alpha1.GeoDatab
 	return db
 }
 
-// withRoleVolume is the same with a volume in place of the variable.
+// withRoleVolume is withRole with a volume instead of the variable.
 func withRoleVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.GeoDatabase {
 	db = withRole(db, "")
 	v.Name, v.MountPath = "v", "/v"
@@ -93,7 +94,7 @@ func withRoleVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.Ge
 	return db
 }
 
-// withRoleClient is the same with clients in place of the variable.
+// withRoleClient is withRole with a client instead of the variable.
 func withRoleClient(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	db = withRole(db, "")
 	db.Spec.Roles[1].Env, db.Spec.Roles[1].Client = nil, &v1alpha1.RoleClient{}
@@ -123,7 +124,7 @@ func withExternal(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase
 	return db
 }
 
-// experiment compares one database.
+// experiment returns an experiment with one database.
 func experiment(db *v1alpha1.GeoDatabase, swept string) *v1alpha1.Experiment {
 	e := &v1alpha1.Experiment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "e"},
@@ -143,7 +144,7 @@ func experiment(db *v1alpha1.GeoDatabase, swept string) *v1alpha1.Experiment {
 	return e
 }
 
-// podSpec is a pod that nothing is wrong with.
+// podSpec returns a pod spec that no policy refuses.
 func podSpec() corev1.PodSpec {
 	return corev1.PodSpec{
 		AutomountServiceAccountToken: ptr.To(false),

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// bind puts limits into force for a namespace, as the chart does for a tenant.
+// bind returns a binding that applies limits to a namespace, as the chart does for a tenant.
 func bind(name, namespace string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -33,7 +33,7 @@ func bind(name, namespace string) *admissionregistrationv1.ValidatingAdmissionPo
 	}
 }
 
-// runOf is a run of 2 x (10 s + 50 s) with a worker in each region.
+// runOf returns a run of 2 x (10 s + 50 s) with one worker per region.
 func runOf(change func(*v1alpha1.Load)) *v1alpha1.BenchmarkRun {
 	e := experiment(database(lab), "")
 	r := &v1alpha1.BenchmarkRun{
@@ -47,8 +47,8 @@ func runOf(change func(*v1alpha1.Load)) *v1alpha1.BenchmarkRun {
 	return r
 }
 
-// TestTenants holds the manifests of a tenant to its limits: three regions, six pods, two workers in a region, two
-// minutes, images of two repositories, and endpoints of databases that run elsewhere.
+// TestTenants checks that the manifests of a tenant are limited to three regions, six pods, two workers per region, two
+// minutes, images from two repositories, and given endpoints of external databases.
 func TestTenants(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)
@@ -57,7 +57,7 @@ func TestTenants(t *testing.T) {
 		"regions": "3", "podsPerDatabase": "6", "workersPerRegion": "2", "duration": "2m", "images": "registry.example/lab\npostgres",
 		"endpoints": "us:1\neu\n*.Lab.example:5432\n*.any.example\n[fd00::7]:5432",
 	}
-	// The second tenant's limits leave all open, the third's are lost.
+	// The limits of the second tenant restrict nothing; the limits of the third tenant are missing.
 	namespaces := []string{lab, "open", "lost", "free"}
 	for _, n := range namespaces {
 		c.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n}})
@@ -193,7 +193,7 @@ func TestTenants(t *testing.T) {
 		}
 	}
 
-	// A database of an experiment with a sweep beyond the limits, and a database that is older than the limits.
+	// A database of an experiment whose sweep exceeds the limits, and a database that is older than the limits.
 	child := db(regions("a", "b", "c", "d"))
 	child.Labels = managed
 	if err := create(child, "").do(t.Context(), c.operator); !apierrors.IsForbidden(err) {
@@ -221,7 +221,7 @@ func TestTenants(t *testing.T) {
 	if err := patch(small, `{"spec":{"partitionsPerRegion":2}}`, "").do(t.Context(), c.admin); !apierrors.IsForbidden(err) {
 		t.Errorf("a change of a database that is beyond new limits: %v", err)
 	}
-	// A tenant with all rights in its namespace does not reach its limits.
+	// A tenant with all rights in its namespace cannot change its limits.
 	c.create(t, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "all"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "carol"}},

@@ -1,5 +1,5 @@
-// Package crd holds the CustomResourceDefinitions, generated from the markers in api/v1alpha1 by `make generate`. The
-// operator's tests, the command line and the chart all use these files, so that there is one schema.
+// Package crd contains the CustomResourceDefinitions, generated from the markers in api/v1alpha1 by `make generate`.
+// The operator's tests, the command line and the chart all use these files, so that there is only one schema.
 package crd
 
 import (
@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Files holds bases/*.yaml, one file per kind.
+// Files contains bases/*.yaml, one file per kind.
 //
 //go:embed bases/*.yaml
 var Files embed.FS
 
-// Definitions decodes all files, in the order of their names.
+// Definitions decodes all files, sorted by name.
 func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	names, err := fs.Glob(Files, "bases/*.yaml")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/config/crd"
 )
 
-// The API server refuses a definition with CEL rules that do not compile or may cost too much; so does this test.
+// The API server rejects a definition whose CEL rules do not compile or may cost too much, and so does this test.
 func TestDefinitionsAreAcceptable(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := apiextensions.AddToScheme(scheme); err != nil {

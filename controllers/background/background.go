@@ -41,7 +41,7 @@ const (
 	Done
 )
 
-// job is a job that was started.
+// job is a started job.
 type job struct {
 	cancel context.CancelFunc
 	// ended is closed once outcome and err are set.

@@ -44,7 +44,7 @@ func TestOutcome(t *testing.T) {
 	})
 }
 
-// A failure is returned once: then the job can be started again.
+// A failure is returned once. Then the job can be started again.
 func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, key, refused := NewRunner(), Key{run, "load", "load"}, errors.New("refused")

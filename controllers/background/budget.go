@@ -27,7 +27,7 @@ type Budget struct {
 type waiter struct {
 	namespace string
 	share     int64
-	// given is closed once the job has its share.
+	// given is closed once the job has been granted its share.
 	given chan struct{}
 }
 
@@ -89,9 +89,11 @@ func (b *Budget) give() {
 	for {
 		next := -1
 		for i, w := range b.waiting {
+			// A namespace that uses nothing may get a share that exceeds its part, or the job would wait forever.
 			if used := b.usedBy[w.namespace]; used > 0 && used+w.share > b.each {
-				continue // its namespace has used its part of the budget
+				continue // the namespace has used its part of the budget
 			}
+			// If two jobs have equal turns, the job that has waited longer is first in the list and stays next.
 			if next < 0 || b.lastTurn[w.namespace] < b.lastTurn[b.waiting[next].namespace] {
 				next = i
 			}

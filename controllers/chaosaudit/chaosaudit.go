@@ -29,7 +29,7 @@ import (
 // The operator may read all kinds of Chaos Mesh objects that affect pods.
 // +kubebuilder:rbac:groups=chaos-mesh.org,resources=networkchaos;podchaos;stresschaos;timechaos;iochaos;httpchaos;dnschaos;jvmchaos;kernelchaos;blockchaos,verbs=list;watch
 
-// Kinds are the kinds that affect pods.
+// Kinds lists the kinds of Chaos Mesh objects that affect pods.
 var Kinds = []string{
 	chaosmesh.NetworkChaos, chaosmesh.PodChaos, chaosmesh.StressChaos, chaosmesh.TimeChaos, chaosmesh.IOChaos,
 	"HTTPChaos", "DNSChaos", "JVMChaos", "KernelChaos", "BlockChaos",

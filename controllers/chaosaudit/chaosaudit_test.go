@@ -50,7 +50,7 @@ func object(name string, records ...map[string]any) *unstructured.Unstructured {
 func TestEffects(t *testing.T) {
 	const yes, no = "Injected", "Not Injected"
 	type step struct {
-		at   int // seconds of the test
+		at   int // in seconds of the test
 		is   func(zero time.Time) *unstructured.Unstructured
 		gone bool
 	}
@@ -61,7 +61,7 @@ func TestEffects(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		steps []step
-		want  string // from..to
+		want  string // period of the effect, from..to
 	}{
 		"nothing was chosen yet":            {steps: []step{{1, func(time.Time) *unstructured.Unstructured { return object("slow") }, false}}},
 		"chosen, not injected":              {steps: []step{{1, one(no, -1, -1), false}}},

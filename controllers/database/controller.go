@@ -272,6 +272,7 @@ func (s *scope) incarnate(ctx context.Context) error {
 	switch {
 	case s.current == nil:
 		return s.nextIncarnation(ctx, 0, "the first one")
+	// A topology without a valid seal must not be deployed, even if its hash matches.
 	case s.current.Foreign:
 		return s.nextIncarnation(ctx, 0, "the topology of the present one was made by somebody else, or by an operator of before there were credentials")
 	case s.current.Hash == s.plan.Hash:
@@ -354,6 +355,7 @@ func (s *scope) deploy(ctx context.Context) error {
 			}
 			set := buildStatefulSet(s.db, region, role, s.current.ID(), s.Image)
 			Prepare(s.backend(), s.db, &s.current.Database.Topology, region.Name, &set.Spec.Template.Spec)
+			// The run has set the gates in the StatefulSet, and this write would remove them.
 			if faultstatus.StaysDown(s.faults, region.Name) {
 				set.Spec.Template.Spec.SchedulingGates = faultstatus.ShutdownGates
 			}
@@ -414,7 +416,7 @@ func (s *scope) explainMissing(ctx context.Context) {
 		return
 	}
 	pod := s.nodes[i].PodName
-	set := pod[:max(0, strings.LastIndexByte(pod, '-'))] // without the ordinal
+	set := pod[:max(0, strings.LastIndexByte(pod, '-'))] // the name without the ordinal
 	if why := kube.NoPods(ctx, s.Live, "StatefulSet", s.db.Namespace, set); why != "" {
 		s.nodes[i].Problem = why
 	}

@@ -49,6 +49,7 @@ func (s *scope) giveCredentials(ctx context.Context) error {
 		return err
 	}
 	missing := apierrors.IsNotFound(err)
+	// The author of a foreign Secret would know the keys.
 	if !missing && !metav1.IsControlledBy(secret, s.db) {
 		return kube.NameTaken(secret)
 	}
@@ -86,7 +87,7 @@ var ServerFiles = []string{identity.FileCert, identity.FileKey, identity.FileSig
 func CredentialsVolume(db *v1alpha1.GeoDatabase, files []string, more ...corev1.VolumeProjection) corev1.Volume {
 	own := corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: kube.CredentialsName(db)}, Items: KeysToPaths(files...)}}
 	return corev1.Volume{Name: "credentials", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		// Only Geobench's own containers mount it, and not all of them run as the same user.
+		// Only Geobench's own containers mount the files, but not all of them run as the same user.
 		DefaultMode: ptr.To[int32](0o444), Sources: append([]corev1.VolumeProjection{own}, more...),
 	}}}
 }

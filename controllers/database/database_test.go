@@ -122,7 +122,7 @@ func TestChangeWaitsForTheRun(t *testing.T) {
 	if run := w.UntilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed || run.Status.DatabaseIncarnation != before {
 		t.Errorf("the run ended %s: %s", run.Status.Verdict, run.Status.Message)
 	}
-	// The run that waited measures the new topology.
+	// The waiting run measures the new topology.
 	run := w.UntilOver("s")
 	if db := w.GetDatabase("d"); run.Status.Verdict != v1alpha1.VerdictPassed || run.Status.DatabaseIncarnation == before || db.Status.ReadyNodes != "4/4" {
 		t.Errorf("the second run ended %s on %s: %s", run.Status.Verdict, run.Status.DatabaseIncarnation, run.Status.Message)

@@ -83,6 +83,7 @@ func wayOut(db *v1alpha1.GeoDatabase) string {
 }
 
 func (e *emulationChoice) auto(ctx context.Context, db *v1alpha1.GeoDatabase) (v1alpha1.Emulation, string, error) {
+	// Nodes of Geobench's own engines delay their messages themselves, which needs no privileges.
 	if !db.Spec.RunsPrograms() {
 		return v1alpha1.EmulationBuiltIn, "Auto: the engine is a native one, whose connections delay what they send themselves", nil
 	}

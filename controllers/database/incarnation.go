@@ -22,7 +22,7 @@ import (
 // TopologyKey is the key in a topology ConfigMap, and the name of the file that nodes read: a deploy.Database as JSON.
 const TopologyKey = "database.json"
 
-// Annotations of a topology ConfigMap about its incarnation.
+// Annotations of a topology ConfigMap that describe its incarnation.
 const (
 	annotationHash     = "geobench.dev/topology-hash"
 	annotationSequence = "geobench.dev/sequence"

@@ -174,7 +174,7 @@ func (s *scope) buildStep(step *v1alpha1.InitStep) *batchv1.Job {
 	}
 }
 
-// defaultStepTimeout is the API server's default.
+// defaultStepTimeout equals the default that the API server sets.
 const defaultStepTimeout = 10 * time.Minute
 
 func jobIs(job *batchv1.Job, kind batchv1.JobConditionType) bool {

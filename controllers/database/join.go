@@ -35,6 +35,7 @@ func (s *scope) join(ctx context.Context) error {
 	group := errgroup.Group{}
 	group.SetLimit(podclient.AtOnce)
 	for _, n := range waiting {
+		// The run notifies the replacements of processes that a fault has stopped.
 		if slices.Contains(down, n.ID) {
 			continue
 		}

@@ -223,6 +223,7 @@ func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
 				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
 			}}}},
 		}}}
+		// The region's pods may tolerate any taint of the node, so its probe must run there in any case.
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
 	return pod

@@ -132,8 +132,9 @@ func buildStatefulSet(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, role *v
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: setName(db, region.Name, role), Namespace: db.Namespace, Labels: labels},
 		Spec: appsv1.StatefulSetSpec{
-			ServiceName:          setName(db, region.Name, role),
-			Replicas:             ptr.To(replicas),
+			ServiceName: setName(db, region.Name, role),
+			Replicas:    ptr.To(replicas),
+			// Nodes become ready only after they have found each other, so pods must not be created one after another.
 			PodManagementPolicy:  appsv1.ParallelPodManagement,
 			UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			RevisionHistoryLimit: ptr.To[int32](1),

@@ -82,7 +82,6 @@ func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Ab
 	if len(db.Spec.Roles) > 0 {
 		parts = append(parts, db.Spec.Roles, db.Spec.Init)
 	}
-	// A part is added only if it is used, so that an upgrade of the operator does not change the hash of other databases.
 	if db.Spec.RunsPrograms() || p.Emulation != v1alpha1.EmulationBuiltIn && p.Emulation != v1alpha1.EmulationNone {
 		parts = append(parts, db.Spec.Pods, p.Emulation)
 	}

@@ -33,8 +33,8 @@ func containerSecurity() *corev1.SecurityContext {
 	}
 }
 
-// regionAffinity ties a pod to the Kubernetes nodes of its region. A preference for a label that no node carries
-// changes nothing, so that the operator need not look at nodes.
+// regionAffinity returns the affinity of a pod to the Kubernetes nodes of its region. A preference for a label that no
+// node has is harmless, so the operator need not look at nodes.
 func regionAffinity(placement v1alpha1.Placement, region string) *corev1.Affinity {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
 		Key: kube.LabelTopologyRegion, Operator: corev1.NodeSelectorOpIn, Values: []string{region},

@@ -53,6 +53,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	// Objects to which an experiment refers may be created or changed after the experiment.
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		list := &v1alpha1.ExperimentList{}
+		// Objects of an experiment wake up only their own experiment, through ofExperiment.
 		if obj.GetLabels()[kube.LabelExperiment] != "" || r.Client.List(ctx, list, client.InNamespace(obj.GetNamespace())) != nil {
 			return nil
 		}

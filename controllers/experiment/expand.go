@@ -170,6 +170,7 @@ func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error
 			defer cancel()
 			x.experiment, x.err = experiment.New(limited, bundle, object, abilities)
 			switch {
+			// The job was cancelled, so its error says nothing about the spec.
 			case ctx.Err() != nil:
 				return nil, ctx.Err()
 			case !errors.Is(x.err, errLate):

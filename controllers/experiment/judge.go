@@ -170,6 +170,7 @@ func reportConfigMap(report *experiment.Report) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, err
 	}
+	// This leaves room for the text version in the same ConfigMap.
 	if len(document) <= results.PlainLimit/2 {
 		cm.Data[results.ReportKey] = string(document)
 	} else {

@@ -25,7 +25,7 @@ var outsideReasons = []string{
 // reasonOther is the reason of an Invalid point whose run measured something else.
 const reasonOther = "OtherManifests"
 
-// pointState is the progress of a point.
+// pointState is the progress of a point of an experiment.
 type pointState int
 
 const (

@@ -151,6 +151,7 @@ func (s *scope) describe(context.Context) error {
 			} else {
 				st.Completed++
 			}
+			// The event is emitted when the point ends, not at every later reconciliation.
 			if old[p.Run.Run.Name] {
 				s.events = append(s.events, eventPoint(p))
 			}

@@ -20,7 +20,7 @@ import (
 // conflictDelay is the pause before a reconciliation that used an outdated object is retried.
 const conflictDelay = time.Second
 
-// Conclusion is the outcome of a reconciliation.
+// Conclusion is the outcome of a reconciliation, from which Conclude writes the status.
 type Conclusion struct {
 	Before, After client.Object
 	// Changed is set if the status differs and must be written.
@@ -47,10 +47,12 @@ func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.R
 			if apierrors.IsConflict(err) {
 				return reconcile.Result{RequeueAfter: conflictDelay}, nil
 			}
+			// If the object was deleted, there is no status to write.
 			return reconcile.Result{}, errors.Join(c.Err, client.IgnoreNotFound(err))
 		}
 	}
 	c.Recorded()
+	// Neither is a failure of the operator, so the retry is not reported as an error.
 	if apierrors.IsConflict(c.Err) || namespaceEnds(c.Err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}

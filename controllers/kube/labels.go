@@ -18,7 +18,7 @@ const (
 	LabelInit   = "geobench.dev/init"
 	// LabelRun is the name of the BenchmarkRun.
 	LabelRun = "geobench.dev/run"
-	// LabelAttempt distinguishes the objects of one execution of a run from those of other executions: see Attempt.
+	// LabelAttempt distinguishes the objects of one execution of a run from other executions' objects: see Attempt.
 	LabelAttempt = "geobench.dev/attempt"
 	// LabelExperiment is the name of the Experiment that created a database, a run or a report.
 	LabelExperiment = "geobench.dev/experiment"
@@ -41,7 +41,7 @@ const (
 
 // Values of LabelRole.
 const (
-	// RoleNode is a node of a database.
+	// RoleNode is the role of nodes of a database.
 	RoleNode = "node"
 	// RoleTopology is the role of the ConfigMap that nodes read.
 	RoleTopology = "topology"

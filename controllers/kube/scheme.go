@@ -11,7 +11,7 @@ import (
 // Scheme returns a scheme with Geobench's kinds and the Kubernetes kinds that the operator uses.
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(s)) // cannot fail: the types are fixed
+	utilruntime.Must(clientgoscheme.AddToScheme(s)) // cannot fail, because the types are fixed
 	utilruntime.Must(v1alpha1.AddToScheme(s))
 	return s
 }

@@ -1,6 +1,6 @@
 package kube
 
-// Truncate shortens s to at most limit bytes.
+// Truncate shortens s to at most limit bytes without splitting a character. limit must be at least 3.
 func Truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -192,6 +192,7 @@ func (httpProxies) Counters(ctx context.Context, addr, path string, read func(io
 	if err := read(body); err != nil {
 		return fmt.Errorf("GET %s: %w", req.URL, err)
 	}
+	// The limit was reached, so the text is incomplete.
 	if body.N == 0 {
 		return fmt.Errorf("GET %s: the answer has more than %d bytes, which is more than that of any proxy", req.URL, mostCounters)
 	}
@@ -224,6 +225,8 @@ func (c *httpSidecars) Log(ctx context.Context, addr string) (log *wan.Log, ahea
 	if err := c.do(ctx, http.MethodGet, addr, "/log", nil, log, listBound); err != nil {
 		return nil, 0, 0, err
 	}
+	// As in Clock, the time in the log was current at some time during the request. Its middle has an error of at most
+	// half the duration.
 	took := time.Since(asked)
 	return log, log.Now.Sub(asked.Add(took / 2).Round(0)), took / 2, nil
 }

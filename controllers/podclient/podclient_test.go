@@ -103,7 +103,7 @@ func TestHTTPNodeClient(t *testing.T) {
 	}
 }
 
-// Answers that are far longer than those of any node are neither read completely nor decoded.
+// Answers that are far longer than any node's answers are neither read completely nor decoded.
 func TestAnswersAreBounded(t *testing.T) {
 	credentials, folder := unitCredentials(t, "uid")
 	for name, c := range map[string]struct {

@@ -87,7 +87,7 @@ func TestFaultsKeepTheirTimeWithoutTheOperator(t *testing.T) {
 	}
 }
 
-// A fault that is not injected at its planned time makes the run Invalid, with every injector.
+// A fault that is not injected at its planned time makes the run Invalid, whatever its injector.
 func TestFaultMistimed(t *testing.T) {
 	const slow = "{name: slow, at: 3s, duration: 4s, cpuStress: {target: {regions: [us-west-2]}}"
 	node := func(w *worldtest.World) *worldtest.FakeNode {

@@ -446,7 +446,7 @@ func TestPoliciesWaitWithTheChange(t *testing.T) {
 func TestTagHasMoved(t *testing.T) {
 	const a, b = "sha256:aaaa", "sha256:bbbb"
 	for name, tt := range map[string]struct {
-		first, second string // of the images of the two regions
+		first, second string // digests of the images in the two regions
 		says          []string
 	}{
 		"the same":                   {"docker.io/library/db@" + a, "docker.io/library/db@" + a, nil},

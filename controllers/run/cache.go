@@ -29,6 +29,7 @@ type remembered struct {
 // from the API server.
 func (s *scope) remember() *remembered {
 	name := client.ObjectKeyFromObject(s.run)
+	// Before Warmup no fault can be late, and Evaluate must judge by fresh data.
 	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) || s.run.DeletionTimestamp != nil {
 		s.memory.Delete(name)
 		return nil

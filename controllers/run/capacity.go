@@ -43,6 +43,7 @@ func crowded(machines []corev1.Node, db *v1alpha1.GeoDatabase, run *v1alpha1.Ben
 	usable := 0
 	for i := range machines {
 		m := &machines[i]
+		// Such a machine shows that the cluster can grow, so its present capacity is no limit.
 		for _, label := range growing {
 			if _, ok := m.Labels[label]; ok {
 				return ""
@@ -62,7 +63,6 @@ func crowded(machines []corev1.Node, db *v1alpha1.GeoDatabase, run *v1alpha1.Ben
 		r = database.OwnResources(r)
 		return *r.Requests.Cpu()
 	}
-	// The CPU of external databases is not the cluster's, and the pods of programs have no default request to count.
 	if db.Spec.External == nil && !db.Spec.RunsPrograms() {
 		nodes, each = regions*int64(db.Spec.PartitionsPerRegion)*int64(db.Spec.ReplicasPerPartition), cpu(db.Spec.Resources)
 	}

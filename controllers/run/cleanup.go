@@ -116,6 +116,7 @@ func (s *scope) cleanupPending(what string) {
 }
 
 func (s *scope) cleanupFailed(message string) {
+	// Report the failure once, not at every reconciliation.
 	if s.isTrue(v1alpha1.ConditionCleanupFailed) {
 		return
 	}

@@ -30,6 +30,7 @@ const (
 // The error names a worker that did not answer.
 func (s *scope) noteClocks(ctx context.Context, key string) error {
 	var clocks []result.Clock
+	// Clocks are measured once, so a new operator does not replace a reading that belongs to an earlier time.
 	if found, err := s.noted(ctx, key, &clocks); found || err != nil {
 		return err
 	}
@@ -129,6 +130,7 @@ func (s *scope) workerAddress(ctx context.Context, w *workerState) (addr, machin
 	if client.IgnoreNotFound(err) != nil {
 		return "", "", err
 	}
+	// The name of the pod is from the worker's ConfigMap, which a user can change, so the labels of the pod are checked.
 	if err != nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" ||
 		pod.Labels[kube.LabelRun] != s.run.Name || pod.Labels[kube.LabelAttempt] != kube.Attempt(s.run) {
 		return "", "", &podEndedError{w.name()}

@@ -91,6 +91,7 @@ func Wait(ctx context.Context, d time.Duration) error {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	// A functional test that finishes must wake up the run that requested it.
 	ofTested := kube.ByLabel(kube.LabelRun)
+	// Only the operator writes results, and they outlive their run, so they never need to wake it up.
 	ofRun := kube.ByLabel(kube.LabelRun, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] != kube.RoleResult })
 	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		db, ok := obj.(*v1alpha1.GeoDatabase)
@@ -141,6 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	run := &v1alpha1.BenchmarkRun{}
 	if err := r.Live.Get(ctx, req.NamespacedName, run); err != nil {
 		if apierrors.IsNotFound(err) {
+			// No later reconciliation of a deleted run would stop its jobs.
 			r.Jobs.Forget(req.NamespacedName)
 			r.memory.Delete(req.NamespacedName)
 		}
@@ -273,6 +275,7 @@ func (s *scope) startOver(ctx context.Context) error {
 	for _, kind := range []string{v1alpha1.ConditionCompleted, v1alpha1.ConditionNotRegressed} {
 		meta.RemoveStatusCondition(&st.Conditions, kind)
 	}
+	// Objects of the last attempt must be gone first, so that they cannot be mistaken for objects of the next attempt.
 	if free, err := s.letGo(ctx, false); err != nil || !free {
 		return err
 	}
@@ -290,6 +293,7 @@ func (s *scope) startOver(ctx context.Context) error {
 
 // finish cleans up after a finished run, and deletes the run when its TTL expires.
 func (s *scope) finish(ctx context.Context) error {
+	// A run without the finalizer has already released everything.
 	if !controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return s.expire(ctx)
 	}

@@ -115,6 +115,7 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	if err := s.Live.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelRun: s.run.Name, kube.LabelAttempt: kube.Attempt(s.run), kube.LabelRole: kube.RoleWorker}); err != nil {
 		return nil, err
 	}
+	// The labels also match the pods of the load generators, which belong to other Jobs.
 	pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
 		owner := metav1.GetControllerOf(&pod)
 		return owner == nil || owner.Kind != "Job" || owner.Name != kube.StewardName(s.run)

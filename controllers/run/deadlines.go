@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// The deadlines and intervals of runs, in addition to the deadlines of their stages.
+// Deadlines and intervals of runs, in addition to the deadlines of the stages.
 const (
 	// runsAtOnce is the number of runs that are reconciled concurrently. It is high, because a run with unresponsive
 	// nodes must not delay the faults of another run.

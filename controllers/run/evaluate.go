@@ -140,6 +140,7 @@ func (s *scope) lostSince(ctx context.Context) (bool, error) {
 	}
 	gone := s.taken()
 	for i := range nodes {
+		// The loss of these nodes is planned.
 		if slices.Contains(gone, nodes[i].ID) {
 			continue
 		}
@@ -164,7 +165,7 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 		return nil, notYet(reasonAuditFailed, "the rows could not be audited: %s", err)
 	}
 	if recorded(s.run) && f.Unrecorded == nil {
-		// The history is the largest allocation of the operator, so its memory is returned to the machine immediately.
+		// The history may be large, so its memory is returned to the machine immediately.
 		defer debug.FreeOSMemory()
 		var lost *trouble
 		switch f.History, err = s.history(ctx, workers); {
@@ -231,6 +232,7 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 		}
 		if !n.Ready {
 			s.condition(v1alpha1.ConditionDatabaseQuiet, false, "DatabaseSilent", fmt.Sprintf("steward %s: %s", n.PodName, n.Problem))
+			// Give up the audit, not the run: a run that exceeds the deadline of the stage has no result.
 			if s.inStage() > judge.QuietWithin {
 				f.Unaudited = fmt.Errorf("what goes on in the database after the last answer is not known: %s", n.Problem)
 				return true, nil
@@ -474,7 +476,7 @@ func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.Re
 	return out
 }
 
-// audit requests the sums of its rows from every node except those that are omitted. The result is in the order of
+// audit requests the sums of its rows from every node that is not omitted. The result is in the order of
 // geo.NodeID.
 func (s *scope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	audits := make([][]store.ShardSums, len(s.nodes))

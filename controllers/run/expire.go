@@ -24,6 +24,7 @@ func (s *scope) expire(ctx context.Context) error {
 		s.again = left
 		return nil
 	}
+	// The results of the tests survive only if their owner references are removed before the run is deleted.
 	for _, name := range testNames(s.run) {
 		test, err := s.ownTest(ctx, name)
 		if test != nil && test.DeletionTimestamp == nil {
@@ -40,7 +41,7 @@ func (s *scope) expire(ctx context.Context) error {
 func (s *scope) leave(ctx context.Context) error {
 	cm, err := s.resultObject(ctx)
 	if kube.AsRefusal(err) != nil {
-		cm = nil // a foreign ConfigMap is left unchanged
+		cm = nil // a foreign ConfigMap is left alone
 	} else if err != nil {
 		return err
 	}
@@ -53,7 +54,8 @@ func (s *scope) leave(ctx context.Context) error {
 			return err
 		}
 	}
-	// The precondition ensures that the run is deleted only in the state that was read: a new runID would start it again.
+	// The precondition prevents the deletion of a run that was changed since it was read, because a new runID would start
+	// it again.
 	err = s.Client.Delete(ctx, s.run, client.Preconditions{UID: &s.run.UID, ResourceVersion: &s.run.ResourceVersion},
 		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err == nil || apierrors.IsNotFound(err) {

@@ -48,6 +48,7 @@ func (s *scope) replacePods(ctx context.Context, namespace string, names []strin
 	for _, name := range names {
 		pod := &corev1.Pod{}
 		err := s.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod)
+		// A younger pod already is the replacement.
 		if err == nil && (pod.DeletionTimestamp != nil || pod.CreationTimestamp.After(before)) {
 			continue
 		}
@@ -81,6 +82,7 @@ func (s *scope) replaceNodes(ctx context.Context) error {
 // deletePod deletes exactly this pod, not a replacement with the same name, and without a grace period.
 func deletePod(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 	err := c.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
+	// The UID did not match: the pod has already been replaced.
 	if apierrors.IsConflict(err) {
 		return nil
 	}
@@ -219,6 +221,7 @@ func (s *scope) checkInjection(ctx context.Context, p *database.Plan) error {
 		at := slices.IndexFunc(plan.Faults, func(f *fault.Fault) bool { return f.Name == spec.Name })
 		f := plan.Faults[at]
 		by := injectorOf(f, p.Emulation, s.run.Spec.FaultInjection)
+		// Nodes, sidecars and Kubernetes are always available as injectors.
 		if by != v1alpha1.InjectorChaosMesh {
 			continue
 		}

@@ -43,7 +43,7 @@ func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultI
 			return v1alpha1.InjectorSidecar
 		}
 		return v1alpha1.InjectorChaosMesh
-	// Nodes cannot inject these faults into themselves, and Kubernetes cannot kill a single container.
+	// Only Chaos Mesh can kill a single container or fill a container's memory.
 	case chaos, f.Kind == fault.NetworkPartition, f.Kind == fault.ContainerKill, f.Kind == fault.MemoryStress:
 		return v1alpha1.InjectorChaosMesh
 	case f.Kills():
@@ -176,6 +176,7 @@ func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error 
 				return err
 			}
 		}
+		// Until then, the StatefulSet controller may still create pods from the template without gates.
 		if set.Status.ObservedGeneration < set.Generation {
 			return fmt.Errorf("the StatefulSet %s is being told to keep new pods down", set.Name)
 		}
@@ -262,6 +263,7 @@ func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 func (in *clusterInjector) marked(l *fault.Life) (pods []*corev1.Pod) {
 	for i, id := range l.Targets.From {
 		uid, _, _ := strings.Cut(l.Marks[i], "/")
+		// A pod with this name but another UID already is the replacement.
 		if pod := in.node(id).Pod; pod != nil && string(pod.UID) == uid {
 			pods = append(pods, pod.DeepCopy())
 		}
@@ -304,6 +306,8 @@ func (in *clusterInjector) lives(was string, n *database.Node, by string) bool {
 	switch {
 	case n.Pod == nil || string(n.Pod.UID) != uid:
 		return false
+	// While a pod that Kubernetes deletes still exists, its process may still run. After other kills, the pod remains,
+	// and a node that does not answer has stopped.
 	case by == string(v1alpha1.InjectorKubernetes) || n.Status == nil:
 		return by == string(v1alpha1.InjectorKubernetes)
 	}
@@ -325,6 +329,7 @@ func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.
 func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, ended, err := in.observe(ctx, l)
+		// An abandoned fault that never started has nothing to recover from.
 		return ended || !begun && l.Problem != "", err
 	}
 	if l.Replaced {
@@ -359,6 +364,7 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 // Cleanup implements fault.Injector. It removes an object that has killed its targets, and cancels the instructions for
 // a fault that was abandoned before it started.
 func (in *clusterInjector) Cleanup(ctx context.Context, l *fault.Life) error {
+	// Nodes and sidecars may still have instructions for the abandoned fault.
 	if (faultstatus.ByItself(l) || l.Lasting) && l.Injecting == nil {
 		return in.apply(ctx)
 	}

@@ -57,6 +57,7 @@ func (in *clusterInjector) readLogs(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	// The tracks must not be nil even without nodes, because nil means that the logs were not read.
 	in.nodeTracks, in.logs = []*fault.Track[*admin.Disturbance]{}, logs
 	for i, id := range nodes {
 		in.nodeTracks = append(in.nodeTracks, in.timeline.NodeTrack(id, logs[i].log, logs[i].zero, logs[i].within, nodeFaults))
@@ -93,6 +94,7 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	for i := range in.nodes {
 		away[in.nodes[i].PodName] = in.timeline.Away(in.nodes[i].ID)
 	}
+	// Nodes that are lost or down have no running sidecar.
 	gone := faultstatus.PodNames(in.db, in.timeline.Plan.Topology, append(in.timeline.Lost(), faultstatus.Down(in.timeline)...))
 	pods := slices.DeleteFunc(network.Pods, func(p emulation.Pod) bool { return slices.Contains(gone, p.Name) })
 	tracks := make([]*fault.Track[*wan.Config], len(pods))
@@ -181,6 +183,7 @@ func (in *clusterInjector) deviations(ctx context.Context) ([]fault.Deviation, [
 	}
 	schedule := load.PlanOf(in.run.Spec.Load, 0)
 	windows := fault.Windows(schedule.Repetitions, schedule.Window)
+	// Losses outside the measured windows do not affect the result.
 	out := slices.DeleteFunc(slices.Clone(in.losses), func(d fault.Deviation) bool {
 		return !slices.ContainsFunc(windows, func(w fault.Interval) bool { return d.From < w.To && d.To > w.From })
 	})

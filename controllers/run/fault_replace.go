@@ -38,6 +38,7 @@ func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {
 	group.SetLimit(podclient.AtOnce)
 	for i, id := range l.Targets.From {
 		n := in.node(id)
+		// Only a process that waits has no incarnation yet. A process that already joined must not receive another number.
 		if n.Status == nil || !n.Status.Waiting {
 			continue
 		}

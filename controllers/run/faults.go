@@ -96,6 +96,7 @@ func (s *scope) actedOn(id geo.NodeID) bool {
 // explained reports whether a fault of the run explains the last exit of a container of the node: the fault affected
 // the node at the time of the exit. A fault that had already ended explains nothing.
 func (s *scope) explained(n *database.Node) bool {
+	// Without the time of the exit, only a fault that is active now can explain it.
 	if n.EndedAt.IsZero() {
 		return s.actedOn(n.ID)
 	}
@@ -112,6 +113,7 @@ func (s *scope) explained(n *database.Node) bool {
 // left. It inspects the actual objects instead of the recorded states of the faults, and tolerates missing parts of the
 // database.
 func (s *scope) endFaults(ctx context.Context) (bool, error) {
+	// Faults are recorded in the status before any injection, so nothing was injected.
 	if len(s.run.Status.Faults) == 0 {
 		return true, nil
 	}

@@ -50,6 +50,7 @@ func addHistoryFolder(pod *corev1.PodSpec, limit int64) {
 // limit.
 func HistoryMemory() int64 {
 	limit := debug.SetMemoryLimit(-1)
+	// This is the runtime's default, which means that no limit is set.
 	if limit == math.MaxInt64 {
 		return 1 << 30
 	}

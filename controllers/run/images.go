@@ -35,6 +35,7 @@ func (s *scope) differentImages(ctx context.Context) (string, error) {
 			key := strings.Join([]string{of, pod.Labels[kube.LabelServer], c.Name, repository}, " ")
 			was := image[key]
 			switch {
+			// The image was not pulled yet, or the runtime reports no digest.
 			case digest == "":
 			case was == "":
 				first[key], image[key] = pod.Name, digest

@@ -41,6 +41,7 @@ func (s *scope) load(ctx context.Context) error {
 	loaded, state, err := background.Outcome[*admin.LoadResponse](s.Jobs, loading)
 	var refused *admin.BadRequest
 	switch {
+	// Data that a node has refused would be refused again, so a retry is useless.
 	case errors.As(err, &refused):
 		s.condition(v1alpha1.ConditionDataLoaded, false, "DataRefused", err.Error())
 		s.fail("DataRefused", "%s", err)

@@ -20,6 +20,7 @@ func measureEnd(run *v1alpha1.BenchmarkRun) time.Time {
 // measure waits until the last window closes, and then stores the nodes' counters and all clocks.
 func (s *scope) measure(ctx context.Context) error {
 	wait := measureEnd(s.run).Sub(s.Clock.Now())
+	// At least 1 ms, because 0 would schedule no reconciliation.
 	s.again = min(max(wait, time.Millisecond), kube.PollRun)
 	if _, err := s.playFaults(ctx); err != nil {
 		return err

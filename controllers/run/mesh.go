@@ -75,6 +75,7 @@ func (s *scope) enterMesh(ctx context.Context) (bool, error) {
 			s.condition(v1alpha1.ConditionMeasured, false, "WaitingForMesh", fmt.Sprintf("pod %s: %s", pod.Name, p.Down))
 			return false, nil
 		}
+		// Proxies of an ambient mesh are on the machines, not in the pods.
 		if p.Mode == v1alpha1.MeshSidecar {
 			n.Proxies[pod.Name] = proxy{string(pod.UID), p.Restarts}
 		}

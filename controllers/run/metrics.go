@@ -56,6 +56,7 @@ func observeFaults(before, after *v1alpha1.BenchmarkRun) {
 			{"begin", was.InjectingTime, is.InjectingTime, begin},
 			{"end", was.RecoveringTime, is.RecoveringTime, end},
 		} {
+			// Only the change from unknown to known counts, so each time is observed once.
 			if edge.was == nil && edge.is != nil {
 				faultLateness.WithLabelValues(string(is.Injector), edge.name).Observe(edge.is.Sub(edge.planned).Abs().Seconds())
 			}

@@ -56,6 +56,7 @@ func (s *scope) holdPods(ctx context.Context) error {
 	}
 	seen = result.GroupPods(seen)
 	var was []result.Pods
+	// Later calls only compare: the result shows the specs from before the start.
 	if found, err := s.noted(ctx, notePods, &was); found || err != nil {
 		return err
 	}

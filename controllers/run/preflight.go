@@ -75,6 +75,7 @@ func (s *scope) preflight(ctx context.Context) error {
 	if !done || err != nil {
 		return s.refuse(err)
 	}
+	// While a run uses the database, changes of the database wait. So the run must not reserve nodes of an earlier spec.
 	if s.db.Status.TopologyHash != plan.Hash {
 		if late {
 			return s.refuse(kube.Refuse("DatabaseChanging", "GeoDatabase %s was not brought to its present spec within %s; see its conditions",

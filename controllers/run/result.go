@@ -80,6 +80,7 @@ func (s *scope) storedResult(ctx context.Context) (*result.Document, string, err
 	if taken := (*kube.NameTakenError)(nil); errors.As(err, &taken) {
 		return nil, "", forged
 	}
+	// A result of an earlier attempt does not count; storeResult replaces it.
 	if cm == nil || err != nil || cm.Labels[kube.LabelAttempt] != kube.Attempt(s.run) {
 		return nil, "", err
 	}

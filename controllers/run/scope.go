@@ -118,6 +118,7 @@ func (s *scope) say(kind string, status metav1.ConditionStatus, reason, message 
 	st, now := &s.run.Status, s.now()
 	switch was := s.reason(kind); {
 	case was == reason || st.StageStartTime == nil:
+	// Waiting for a turn or for tests precedes the run's own time, so both deadlines start now.
 	case was == health.DatabaseBusy || was == reasonTesting:
 		st.StartTime, st.StageStartTime = &now, &now
 	case was == reasonQueued:

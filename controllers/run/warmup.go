@@ -160,6 +160,7 @@ func (s *scope) networkHolds() (bool, error) {
 // setStart chooses the common start time, which is written to the status before any worker receives it. If the run
 // would exceed its deadline before everything is measured, it ends now instead of after most of the work.
 func (s *scope) setStart() {
+	// The status has a resolution of microseconds, and reports must name exactly the stored start.
 	start := metav1.NewMicroTime(s.Clock.Now().Add(faultstatus.StartLead).Truncate(time.Microsecond))
 	if takes, limit := start.Add(measuredTime(&s.run.Spec.Load)).Sub(s.run.Status.StartTime.Time), runDeadline(s.run); takes > limit {
 		s.fail("DeadlineExceeded", "the last window would close %s after the start of the run, which spec.deadline (%s) does not allow, since the stages before the load took %s; make spec.deadline at least %s",

@@ -172,10 +172,11 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 	return &batchv1.Job{
 		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
-			Completions:           ptr.To(int32(workers)),
-			Parallelism:           ptr.To(int32(workers)),
-			CompletionMode:        ptr.To(batchv1.IndexedCompletion),
-			BackoffLimit:          ptr.To[int32](0),
+			Completions:    ptr.To(int32(workers)),
+			Parallelism:    ptr.To(int32(workers)),
+			CompletionMode: ptr.To(batchv1.IndexedCompletion),
+			BackoffLimit:   ptr.To[int32](0),
+			// Kubernetes stops the workers even if no operator is running at that time.
 			ActiveDeadlineSeconds: ptr.To(int64(max(lifetime, time.Second) / time.Second)),
 			PodReplacementPolicy:  ptr.To(batchv1.Failed),
 			Template:              corev1.PodTemplateSpec{ObjectMeta: podMeta, Spec: pod},
@@ -343,6 +344,7 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Faults have removed or stopped these nodes as planned.
 	planned := append(s.taken(), faultstatus.Down(faultstatus.Timeline(s.run, &s.current.Database.Topology))...)
 	for i := range s.nodes {
 		if slices.Contains(planned, s.nodes[i].ID) {

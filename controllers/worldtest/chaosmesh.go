@@ -67,6 +67,7 @@ func (f *fakeSidecars) read(uid types.UID, file *wan.Config, now time.Time) wan.
 	}
 	was := f.files[uid]
 	for i := range was.Phases {
+		// A phase that is older than the last entry was already recorded or replaced.
 		if at := was.Phases[i].From.Add(f.Late); !at.After(now) && len(l.Entries) > 0 && at.After(l.Entries[len(l.Entries)-1].From) {
 			c, _ := was.At(was.Phases[i].From)
 			l.Change(at, c)
@@ -76,6 +77,7 @@ func (f *fakeSidecars) read(uid types.UID, file *wan.Config, now time.Time) wan.
 	l.Change(now, c)
 	f.files[uid] = file
 	seen := *l
+	// The caller must not share the entries, because a later call changes them.
 	seen.Entries = slices.Clone(l.Entries)
 	return seen
 }
@@ -187,6 +189,7 @@ func (w *World) PlayChaosMesh() {
 				}
 			case w.ChaosWaits != nil && w.ChaosWaits(o):
 				continue
+			// The finalizer marks objects that were already injected.
 			case len(o.GetFinalizers()) == 0:
 				o.SetFinalizers([]string{"chaos-mesh/records"})
 				conditions := []any{map[string]any{"type": "Selected", "status": "True"}, map[string]any{"type": "AllInjected", "status": "True"}}
@@ -223,6 +226,7 @@ func (w *World) startAgain(pods []string) {
 	w.T.Helper()
 	for _, name := range pods {
 		delete(w.ShutDown, name)
+		// A restarted sidecar starts an empty log.
 		delete(w.PlayedSidecars.Logs, w.Get(name, &corev1.Pod{}).(*corev1.Pod).UID)
 	}
 }
@@ -242,6 +246,7 @@ func (w *World) chaosActs(o *unstructured.Unstructured) {
 			pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 137, FinishedAt: metav1.NewTime(w.FakeClock.Now())}
 			w.Must(w.Client.Status().Update(w.Ctx, pod))
 			n := w.PlayedNodes[pod.Status.PodIP]
+			// Without a journal, the new process has no data, so it is a different process to its peers.
 			if !slices.Contains(pod.Spec.Containers[0].Args, "--journal") && !n.program {
 				w.Ended = append(w.Ended, n)
 				w.StartNode(pod.Status.PodIP, fmt.Sprintf("%s-%d", pod.UID, pod.Status.ContainerStatuses[0].RestartCount), pod)

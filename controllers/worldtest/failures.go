@@ -27,6 +27,7 @@ func (w *World) collectGarbage() {
 	w.Must(w.Client.List(w.Ctx, pods, client.InNamespace(w.Namespace)))
 	for i := range pods.Items {
 		owner := metav1.GetControllerOf(&pods.Items[i])
+		// Pods that a database owns directly are kernel probes, which the operator deletes itself.
 		if owner.Kind == "GeoDatabase" {
 			continue
 		}
@@ -35,6 +36,7 @@ func (w *World) collectGarbage() {
 			obj = &batchv1.Job{}
 		}
 		err := w.Client.Get(w.Ctx, types.NamespacedName{Namespace: w.Namespace, Name: owner.Name}, obj)
+		// An owner with the same name but another UID is a successor, and does not own the pod.
 		if apierrors.IsNotFound(err) || err == nil && obj.GetUID() != owner.UID {
 			w.Must(client.IgnoreNotFound(w.Client.Delete(w.Ctx, &pods.Items[i], client.GracePeriodSeconds(0))))
 		}
@@ -51,6 +53,7 @@ func (w *World) DieAfterEveryWrite() {
 		live := func(err error) error {
 			w.Mu.Lock()
 			defer w.Mu.Unlock()
+			// A rejected write has changed nothing, so the operator survives it.
 			if err == nil {
 				w.Deaths++
 				dead, w.dead = true, true

@@ -114,6 +114,7 @@ func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 	defer w.Mu.Unlock()
 	d := &n.Database
 	journal := slices.Contains(pod.Spec.Containers[0].Args, "--journal")
+	// A replaceable node waits for its incarnation before its peers notice it.
 	if n.waiting = !journal && slices.Contains(engines.Replaceable(d.Engine, d.Parameters, t), n.ID); !n.waiting && !n.program {
 		w.appear(n)
 	}
@@ -123,6 +124,7 @@ func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 // appear makes the peers of a node notice it: they report a process that has lost its state.
 func (w *World) appear(n *FakeNode) {
 	for _, other := range append(slices.Collect(maps.Values(w.PlayedNodes)), w.Ended...) {
+		// A higher incarnation is expected. The same or a lower incarnation means that state was lost unnoticed.
 		if other != n && !other.waiting && !other.program && other.Database.Incarnation == n.Database.Incarnation && other.ID == n.ID && other.incarnation >= n.incarnation {
 			n.Broken = true
 		}
@@ -144,6 +146,7 @@ func (w *World) Join(_ context.Context, addr string, j *admin.Join) error {
 		return fmt.Errorf("this process is incarnation %d already, not %d", n.incarnation, j.NodeIncarnation)
 	case n.waiting:
 		n.waiting, n.incarnation = false, j.NodeIncarnation
+		// Only the replacement of an earlier process obtains data from its peers.
 		if n.incarnation > 0 {
 			n.mending = 3
 			n.Dataset, n.Run, n.workload, n.Traced = j.Loaded.Dataset, j.Loaded.Run, j.Loaded.Workload, j.Loaded.Traced
@@ -266,6 +269,7 @@ func (w *World) Load(ctx context.Context, addr string, req *admin.LoadRequest) (
 	if w.TooMuch != "" {
 		return nil, &admin.BadRequest{Err: errors.New(w.TooMuch)}
 	}
+	// A node that already has the data set answers without loading it again.
 	if n.Dataset != req.Dataset {
 		n.Dataset, n.Run, n.workload, n.Traced = req.Dataset, req.Run, req.Workload, req.Traced
 		w.Loads++
@@ -285,6 +289,7 @@ func (w *World) Load(ctx context.Context, addr string, req *admin.LoadRequest) (
 // follow takes the steps of the node's agenda that are due at now.
 func (n *FakeNode) follow(now time.Duration) {
 	for !n.Idle && n.taken < len(n.agenda.Steps) {
+		// A step that was due before the agenda arrived takes effect on its arrival.
 		at := max(n.agenda.Steps[n.taken].At+n.Late, n.told)
 		if at > now {
 			return
@@ -311,6 +316,7 @@ func (w *World) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	if n.program {
 		return errors.New("404 page not found")
 	}
+	// The times of the agenda refer to the clock of another process.
 	if a.Process != "" && a.Process != n.Process {
 		return fmt.Errorf("this is process %s, not %s", n.Process, a.Process)
 	}

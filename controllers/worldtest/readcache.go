@@ -91,6 +91,8 @@ func (m *readMemory) SeeWrites(c *rest.Config) {
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return RoundTripper(func(r *http.Request) (*http.Response, error) {
 			response, err := next.RoundTrip(r)
+			// The write is counted after the response. A read that started earlier has an older count, so its answer is not
+			// reused.
 			if r.Method != http.MethodGet {
 				m.mu.Lock()
 				defer m.mu.Unlock()
@@ -99,6 +101,7 @@ func (m *readMemory) SeeWrites(c *rest.Config) {
 				switch {
 				case name != "":
 					m.writes[in+"/"+name]++
+				// A POST to a collection creates one object and leaves the existing objects unchanged.
 				case r.Method != http.MethodPost:
 					m.wholes[in]++
 				}
@@ -136,6 +139,7 @@ func (m *readMemory) read(next http.RoundTripper, r *http.Request) (*http.Respon
 	m.mu.Lock()
 	a, known := m.answers[key]
 	m.mu.Unlock()
+	// The count is taken before the request: a write during the request makes the answer outdated.
 	before := m.before(in, name)
 	if !known || !a.before.same(before, name != "" && a.response.StatusCode == http.StatusOK) {
 		response, err := next.RoundTrip(r)

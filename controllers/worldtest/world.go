@@ -210,6 +210,7 @@ func (w *World) RestartOperator() {
 	if w.Run != nil { // the old operator must not continue its jobs
 		ended, end := context.WithCancel(w.Ctx)
 		end()
+		// A runner whose context has ended cancels its jobs and starts no more.
 		w.Must(w.Run.Jobs.Start(ended))
 	}
 	abilities := check.Default(nil)
@@ -261,10 +262,13 @@ func (w *World) GetDatabase(name string) *v1alpha1.GeoDatabase {
 func (w *World) Step() {
 	w.T.Helper()
 	w.again = kube.PollFast
+	// The operator acts before the cluster, so it always works with the state of the previous step, like a real operator
+	// with delayed events.
 	w.reconcileAll()
 	w.PlayCluster()
 	now := w.FakeClock.Now()
 	w.Mu.Lock()
+	// The clock must not pass a time for which a job waits, such as the planned time of a kill.
 	for _, until := range w.waits {
 		w.again = min(w.again, until.Sub(now))
 	}
@@ -301,6 +305,7 @@ func (w *World) reconcileAll() {
 	for i := range experiments.Items {
 		if !w.ExperimentsWait {
 			w.Reconcile(w.experiment, &experiments.Items[i])
+			// The first reconciliation only starts the expansion, whose end wakes the experiment up.
 			w.hearExperiments(&experiments.Items[i])
 		}
 	}
@@ -360,6 +365,7 @@ func (w *World) Reconcile(r reconcile.Reconciler, obj client.Object) {
 	if err != nil {
 		w.again = min(w.again, 10*time.Millisecond) // the queue retries immediately
 	}
+	// A conflict is not an error: the operator retries with the current object.
 	if err != nil && !errors.Is(err, errKilled) && !apierrors.IsConflict(err) {
 		w.T.Fatalf("reconciling %s %s: %v", kube.KindOf(obj), obj.GetName(), err)
 	}

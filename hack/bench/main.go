@@ -1,6 +1,5 @@
-// Command bench plays the points of Experiments in real time, in this process and in order. It prints one line for
-// each: throughput, CPU per transaction with everything included, and latency. With -profile it writes a CPU profile
-// per point.
+// Command bench runs the points of Experiments in real time, in this process and in order. For each point, it prints
+// throughput, total CPU time per transaction, and latency. With -profile, it writes a CPU profile per point.
 package main
 
 import (
@@ -74,7 +73,7 @@ func bench(ctx context.Context, files []string, only, profiles string) error {
 	return nil
 }
 
-// play plays one run. It first releases heap memory of earlier runs.
+// play executes one run. First, it releases heap memory of earlier runs.
 func play(ctx context.Context, r *experiment.Run, profiles string) (*result.Document, error) {
 	debug.FreeOSMemory()
 	p, err := plan.New(r.Run, r.Database, r.Profile)

@@ -17,10 +17,10 @@ import (
 	"unicode/utf8"
 )
 
-// longest is the greatest length of an entry in characters.
+// longest is the maximum length of an entry in characters.
 const longest = 500
 
-// kinds are the kinds of entries with their headings, in the order of a version's section.
+// kinds lists the kinds of entries with their headings, in the order of a release's section.
 var kinds = []struct{ name, heading string }{
 	{"breaking", "Breaking changes"},
 	{"added", "Added"},
@@ -60,7 +60,7 @@ func command(root string, now time.Time, args []string, out io.Writer) error {
 // entry is a change that users notice.
 type entry struct{ path, kind, text string }
 
-// read returns the entries of a folder by name. The error names every entry that breaks a rule.
+// read returns the entries in a folder, sorted by name. The error lists every entry that violates a rule.
 func read(folder string) (entries []entry, err error) {
 	files, err := os.ReadDir(folder)
 	if err != nil {
@@ -106,7 +106,7 @@ func (e entry) check() error {
 	return nil
 }
 
-// release puts the section of a version above all earlier sections and removes its entries.
+// release inserts the section of a version above all earlier sections, and deletes its entries.
 func release(root, version string, now time.Time, entries []entry) error {
 	if !versions.MatchString(version) {
 		return fmt.Errorf("version %q: write it like v0.2.0", version)
@@ -151,7 +151,7 @@ func release(root, version string, now time.Time, entries []entry) error {
 	return nil
 }
 
-// relink changes links that start in docs/changes into links that start at the top.
+// relink converts links relative to docs/changes into links relative to the root of the repository.
 func relink(text string) string {
 	text = strings.ReplaceAll(text, "](../../", "](")
 	return strings.ReplaceAll(text, "](../", "](docs/")

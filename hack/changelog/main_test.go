@@ -17,7 +17,7 @@ Newest first.
 - Everything.
 `
 
-// tree makes a repository with these entries.
+// tree creates a repository with the given entries.
 func tree(t *testing.T, entries map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()

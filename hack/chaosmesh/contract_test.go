@@ -26,7 +26,7 @@ import (
 	chaos "github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// objects returns an object of each kind that Geobench makes.
+// objects returns one object of each kind that Geobench creates.
 func objects() map[string]*unstructured.Unstructured {
 	m := chaos.Meta{Namespace: "ns", Name: chaos.ObjectName("0c3d", "eu"), Labels: map[string]string{"geobench.dev/database": "d"}}
 	fault := m
@@ -58,7 +58,7 @@ func objects() map[string]*unstructured.Unstructured {
 	}
 }
 
-// typed makes the Go object that Chaos Mesh would read.
+// typed returns an empty object of the Go type into which Chaos Mesh decodes the kind.
 func typed(kind string) any {
 	switch kind {
 	case chaos.NetworkChaos:
@@ -101,7 +101,7 @@ func decode(t *testing.T, u *unstructured.Unstructured) any {
 	return obj
 }
 
-// The webhooks are not so lenient that the tests above say nothing.
+// The webhooks reject mistakes, so the tests above are meaningful.
 func TestWebhooksRefuseMistakes(t *testing.T) {
 	for name, change := range map[string]func(o map[string]*unstructured.Unstructured) (*unstructured.Unstructured, error){
 		"duration without a unit": func(o map[string]*unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -128,7 +128,7 @@ func TestWebhooksRefuseMistakes(t *testing.T) {
 	}
 }
 
-// Chaos Mesh reads the intended values: the numbers arrive as numbers of the right size.
+// Chaos Mesh reads the intended values: numbers arrive as numbers, in the right unit.
 func TestChaosMeshReadsTheNumbers(t *testing.T) {
 	o := objects()
 	n := decode(t, o["delay"]).(*api.NetworkChaos).Spec
@@ -160,8 +160,7 @@ func TestChaosMeshReadsTheNumbers(t *testing.T) {
 	}
 }
 
-// The CRDs, generated from the module with the types, take every object whole: nothing is refused and nothing is
-// pruned.
+// The CRDs, generated from the module with the types, accept every object completely: nothing is rejected or pruned.
 func TestCRDsTakeWhatGeobenchMakes(t *testing.T) {
 	crds := generateCRDs(t)
 	for name, u := range objects() {
@@ -189,7 +188,7 @@ func TestCRDsTakeWhatGeobenchMakes(t *testing.T) {
 	}
 }
 
-// generateCRDs runs the project's controller-gen on the types that this module pins.
+// generateCRDs runs the project's controller-gen on the types in the version that this module pins.
 func generateCRDs(t *testing.T) map[string]*apiextensions.CustomResourceValidation {
 	t.Helper()
 	out, err := exec.Command("go", "run", "-C", "../tools", ".", "install", "controller-gen").Output()

@@ -271,7 +271,7 @@ func (c *Cluster) removeForeign() error {
 		if err != nil || len(entries) > 0 {
 			continue // another program uses it by now
 		}
-		for syscall.Unmount(dir, syscall.MNT_DETACH) == nil { // iproute2 mounts /run/netns on itself
+		for syscall.Unmount(dir, syscall.MNT_DETACH) == nil { // iproute2 mounts /run/netns over itself
 		}
 		errs = append(errs, os.Remove(dir))
 	}

@@ -24,8 +24,8 @@ const netnsPath = "/run/netns/" + netnsName
 
 // Subnets are the cluster's address ranges, parts of one private /16 that the host does not use.
 type Subnets struct {
-	Base     netip.Prefix `json:"base"`     // everything; the host routes it to the node
-	Link     netip.Prefix `json:"link"`     // the host and the node
+	Base     netip.Prefix `json:"base"`     // the whole range; the host routes it to the node
+	Link     netip.Prefix `json:"link"`     // addresses of the host and the node
 	Services netip.Prefix `json:"services"` // cluster IPs
 	Pods     netip.Prefix `json:"pods"`
 }

@@ -42,7 +42,7 @@ var identities = []identity{
 	{"kubelet-client", "kube-apiserver-kubelet-client", []string{"system:masters"}},
 }
 
-// authority signs certificates.
+// authority is a certificate authority.
 type authority struct {
 	cert *x509.Certificate
 	pem  []byte

@@ -169,7 +169,8 @@ func (c *Cluster) startNode(ctx context.Context, p *progress) error {
 	return nil
 }
 
-// resolvesSoon distinguishes a cluster with a running name server from a cluster that needs one, without waiting.
+// resolvesSoon checks within a fraction of a second whether names resolve, to decide whether the cluster needs a DNS
+// server.
 func (c *Cluster) resolvesSoon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Command coverage reads a Go coverage profile, and prints a table of the packages with the executed statements. Below
-// it prints the blocks that were never executed, by function: code that scenarios alone do not reach. hack/coverage.sh
-// makes the profile.
+// Command coverage reads a Go coverage profile and prints a table of packages with the share of executed statements.
+// Below the table, it lists the blocks that were never executed, by function: this code is not reached by scenarios
+// alone. hack/coverage.sh creates the profile.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// module is the path of the module, as profiles have it.
+// module is the module path as it appears in profiles.
 const module = "github.com/geobench/geobench/"
 
 func main() {
@@ -45,7 +45,7 @@ func command(profile string, out io.Writer) error {
 	return table(blocks, out)
 }
 
-// block is some statements in a row.
+// block is a sequence of statements.
 type block struct {
 	file       string
 	line       int
@@ -54,7 +54,7 @@ type block struct {
 	executed   bool
 }
 
-// read reads a profile, in which a block may be several times.
+// read reads a profile, in which the same block may occur several times.
 func read(r io.Reader) ([]block, error) {
 	all := map[string]*block{}
 	lines := bufio.NewScanner(r)
@@ -91,8 +91,8 @@ func read(r io.Reader) ([]block, error) {
 	return sorted, lines.Err()
 }
 
-// left says which files scenarios are not to reach: variants that are wrong on purpose, what tests alone are made of,
-// and the program itself.
+// left reports whether scenarios are not expected to reach a file: variants that are faulty on purpose, code only for
+// tests, and the program itself.
 func left(file string) bool {
 	dir := path.Base(path.Dir(file))
 	return path.Base(file) == "broken.go" || dir == "broken" || dir == "protocoltest" || strings.HasPrefix(file, "cmd/")
@@ -102,7 +102,7 @@ func left(file string) bool {
 func table(blocks []block, out io.Writer) error {
 	type sum struct{ executed, all, excluded int }
 	packages := map[string]*sum{}
-	missed := map[string][]int{} // lines by file and function
+	missed := map[string][]int{} // line numbers by file and function
 	for _, b := range blocks {
 		if left(b.file) {
 			continue
@@ -143,13 +143,13 @@ func table(blocks []block, out io.Writer) error {
 	return nil
 }
 
-// parsed are the files that were looked into.
+// parsed caches the scanned files by name.
 var parsed = map[string]*scanned{}
 
-// files numbers their lines.
+// files contains the positions of all parsed files.
 var files = token.NewFileSet()
 
-// parse returns a file that a profile names.
+// parse returns the scanned file for a name in a profile.
 func parse(file string) (*scanned, error) {
 	if parsed[file] == nil {
 		s, err := scan(file)
@@ -161,7 +161,7 @@ func parse(file string) (*scanned, error) {
 	return parsed[file], nil
 }
 
-// function returns the name of the function that a line of a file is in.
+// function returns the name of the function that contains a line.
 func (s *scanned) function(line int) string {
 	for _, d := range s.file.Decls {
 		f, is := d.(*ast.FuncDecl)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A block that is in a profile several times counts once, as executed if any entry is. Blocks that were not executed
-// are listed by function.
+// A block that occurs in a profile several times counts once, and as executed if any entry is executed. Blocks that
+// were not executed are listed by function.
 func TestTable(t *testing.T) {
 	t.Chdir("../..")
 	profile := filepath.Join(t.TempDir(), "profile")
@@ -36,7 +36,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The rule takes away what no correct scenario can reach, and nothing else: each line says whether it is excluded.
+// The rule excludes exactly the code that no correct scenario can reach: each line states whether it is excluded.
 func TestRule(t *testing.T) {
 	const source = `package p
 

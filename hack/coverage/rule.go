@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// scanned is a parsed file with the parts of it that no correct scenario can reach, by rule.
+// scanned is a parsed file with the parts that the rule excludes because no correct scenario can reach them.
 type scanned struct {
 	file     *ast.File
 	excluded []span
@@ -17,12 +17,14 @@ type scanned struct {
 // span is a part of a file.
 type span struct{ from, to token.Pos }
 
-// scan parses a file and applies the rule. It reads the source alone, so it excludes executed statements, too:
+// scan parses a file and applies the rule. It looks only at the source, so it also excludes statements that were
+// executed:
 //
-//   - text for people: functions whose one result is a string, such as String and Error;
+//   - text for people: functions whose only result is a string, such as String and Error;
 //   - predictions before a run: files law.go, functions law and *Law;
-//   - variants that are wrong on purpose: branches on a field wrong or mistake, functions whose comment says "a mistake";
-//   - refused bytes: in functions that decode, branches on an error, and branches that make one;
+//   - variants that are faulty on purpose: branches on a field wrong or mistake, and functions whose comment contains
+//     "a mistake";
+//   - rejected input: in functions that decode, branches on an error, and branches that create one;
 //   - assertions: branches and functions that end in a panic.
 func scan(name string) (*scanned, error) {
 	f, err := parser.ParseFile(files, name, nil, parser.ParseComments)
@@ -46,7 +48,7 @@ func scan(name string) (*scanned, error) {
 
 func (s *scanned) exclude(n ast.Node) { s.excluded = append(s.excluded, span{n.Pos(), n.End()}) }
 
-// excludes reports whether the rule excludes the code at a line and a column.
+// excludes reports whether the rule excludes the code at a line and column.
 func (s *scanned) excludes(line, column int) bool {
 	at := files.File(s.file.Pos()).LineStart(line) + token.Pos(column-1)
 	for _, x := range s.excluded {
@@ -57,7 +59,7 @@ func (s *scanned) excludes(line, column int) bool {
 	return false
 }
 
-// makesText reports whether a function returns a string alone.
+// makesText reports whether a function's only result is a string.
 func makesText(t *ast.FuncType) bool {
 	if t.Results == nil || len(t.Results.List) != 1 || len(t.Results.List[0].Names) > 1 {
 		return false
@@ -66,7 +68,7 @@ func makesText(t *ast.FuncType) bool {
 	return is && result.Name == "string"
 }
 
-// branches excludes branches of a function.
+// branches excludes branches in a function.
 func (s *scanned) branches(fn *ast.FuncDecl) {
 	decoder := decodes(fn)
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
@@ -86,7 +88,7 @@ func (s *scanned) branches(fn *ast.FuncDecl) {
 	})
 }
 
-// decodes reports whether a function reads bytes that another node has sent.
+// decodes reports whether a function decodes bytes that another node has sent.
 func decodes(fn *ast.FuncDecl) bool {
 	return strings.HasPrefix(strings.ToLower(fn.Name.Name), "decode") || contains(fn, func(n ast.Node) bool {
 		x, is := n.(*ast.SelectorExpr)
@@ -94,7 +96,7 @@ func decodes(fn *ast.FuncDecl) bool {
 	})
 }
 
-// faulty reports whether a condition holds in a variant that is wrong on purpose alone.
+// faulty reports whether a condition is true only in a variant that is faulty on purpose.
 func faulty(cond ast.Expr) bool {
 	switch x := cond.(type) {
 	case *ast.ParenExpr:
@@ -109,7 +111,7 @@ func faulty(cond ast.Expr) bool {
 	return false
 }
 
-// onError reports whether a condition asks for an error.
+// onError reports whether a condition checks for an error.
 func onError(cond ast.Expr) bool {
 	return contains(cond, func(n ast.Node) bool {
 		x, is := n.(*ast.BinaryExpr)
@@ -120,7 +122,7 @@ func onError(cond ast.Expr) bool {
 	})
 }
 
-// makesError reports whether a branch makes an error itself, outside of branches in it.
+// makesError reports whether a branch creates an error, ignoring nested branches.
 func makesError(branch ast.Node) bool {
 	return contains(branch, func(n ast.Node) bool {
 		call, is := n.(*ast.CallExpr)
@@ -150,7 +152,7 @@ func named(x ast.Expr, name string) bool {
 	return is && id.Name == name
 }
 
-// contains reports whether f holds for a node or for one in it, but not for one in a branch in it.
+// contains reports whether f is true for a node or one of its descendants, ignoring nested branches.
 func contains(root ast.Node, f func(ast.Node) bool) (found bool) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		switch n.(type) {

@@ -2,14 +2,14 @@ package main
 
 import "github.com/geobench/geobench/internal/ops/metrics"
 
-// compareDashboard puts several runs, or several databases, side by side.
+// compareDashboard returns the dashboard that compares several runs or several databases.
 func compareDashboard() *Dashboard {
 	by := "namespace, run, database"
 	name := "{{namespace}} {{run}} ({{database}})"
 	total := func(m *metrics.Definition) string { return sum(by, "increase("+of(m, ofTxn)+"[$__range])") }
 	committed := total(metrics.Committed)
 	bytes := "sum by (namespace, database) (" + rate(metrics.SentBytes, ofDatabase) + ")"
-	// What nodes do is for all transactions, whichever are chosen.
+	// The work of nodes is for all transactions, whichever types are selected.
 	perTransaction := func(of string) string {
 		return of + " / on (namespace, database) group_right () (" + sum(by, rate(metrics.Committed, ofRun)) + " > 0)"
 	}
@@ -59,7 +59,8 @@ func compareDashboard() *Dashboard {
 		})
 }
 
-// nodeCPU is the CPU time of a database's nodes per second: each process counts once, however many nodes it holds.
+// nodeCPU returns the CPU time per second of a database's nodes. Each process counts once, however many nodes it
+// contains.
 func nodeCPU(by string) string {
 	return sum(by, "max by ("+list(by, "instance")+") ("+rate(metrics.NodeCPU, ofDatabase)+")")
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Runs and databases of the same name in several namespaces, all of which dashboards show at first, are not added up.
+// Dashboards show all namespaces by default. Runs and databases with the same name in several namespaces must not be
+// added up.
 func TestNamespacesAreKeptApart(t *testing.T) {
 	lists := regexp.MustCompile(`(?:by|on) \(([^)]*)\)`)
 	for _, d := range all() {
@@ -26,7 +27,7 @@ func TestNamespacesAreKeptApart(t *testing.T) {
 	}
 }
 
-// Figures per transaction cover all transactions: nodes do not report which transactions they work for.
+// Figures per transaction cover all transactions, because nodes do not report for which transactions they work.
 func TestFiguresPerTransactionAreOfAll(t *testing.T) {
 	n := 0
 	for _, p := range compareDashboard().Panels {

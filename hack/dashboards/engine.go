@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// engineDashboard looks inside the nodes of a database.
+// engineDashboard returns the dashboard about the internals of a database's nodes.
 func engineDashboard() *Dashboard {
 	node := "{{namespace}} {{database}} {{node}}"
 	by := "namespace, database, node"
@@ -81,7 +81,7 @@ func engineDashboard() *Dashboard {
 		})
 }
 
-// topics has a chart for the counters of each topic, whatever the engine.
+// topics returns one chart for the counters of each topic, for all engines.
 func topics() (charts []chart) {
 	for _, topic := range protocol.Topics() {
 		charts = append(charts, lines(string(topic), topicText[topic], "ops",
@@ -90,7 +90,7 @@ func topics() (charts []chart) {
 	return charts
 }
 
-// topicText describes the chart of a topic.
+// topicText maps each topic to the description of its chart.
 var topicText = map[protocol.Topic]string{
 	protocol.AboutTransactions: "Transactions per second by what they were, as far as the engine tells kinds apart.",
 	protocol.AboutBatches:      "Batches and epochs per second that sequencers closed or groups committed.",
@@ -100,7 +100,7 @@ var topicText = map[protocol.Topic]string{
 	protocol.AboutWork:         "Steps, rows and edges per second that the protocol itself looks at.",
 }
 
-// state is a chart of the gauges of engines that are positions in logs, or of all others.
+// state returns a chart of the engines' gauges that are log positions if positions is set, or else of all other gauges.
 func state(title, text string, positions bool) chart {
 	var names []string
 	for _, e := range engines.All() {
@@ -114,7 +114,8 @@ func state(title, text string, positions bool) chart {
 		"{{namespace}} {{database}} {{node}} {{figure}}"})
 }
 
-// oneOf selects series by the values of a label, which are names of figures: letters and underscores.
+// oneOf returns a selector for series whose label has one of the given values. The values are names of figures, which
+// contain only letters and underscores.
 func oneOf(label string, names []string) string {
 	return label + `=~"` + strings.Join(names, "|") + `"`
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// selector is a selection of an engine's figures in a query: of counters by event, or of gauges by figure.
+// selector is the part of a query that selects an engine's figures: counters by event, or gauges by figure.
 type selector struct {
 	kind protocol.Kind
 	text string
@@ -26,8 +26,8 @@ var (
 	matcher   = regexp.MustCompile(`\b(event|figure)(=~|!~|!=|=)"([^"]*)"`)
 )
 
-// selectorsOf returns the selections of figures in a query. It fails if a selection uses names in a form other than a
-// list, which this test could not judge.
+// selectorsOf returns the selectors of figures in a query. It fails the test if a selector is not a list of names,
+// because the test could not check it.
 func selectorsOf(t *testing.T, expr string) (out []selector) {
 	t.Helper()
 	for _, m := range selectors.FindAllStringSubmatch(expr, -1) {
@@ -47,7 +47,7 @@ func selectorsOf(t *testing.T, expr string) (out []selector) {
 	return out
 }
 
-// has reports whether the selection has data on a database that reports these figures.
+// has reports whether a database that reports these figures has data for the selector.
 func (s *selector) has(e *protocol.Engine, reported map[string]protocol.Reading) bool {
 	for name := range reported {
 		if f, ok := e.Figure(name); ok && f.Kind == s.kind && (s.names == nil || slices.Contains(s.names, name)) {
@@ -57,8 +57,8 @@ func (s *selector) has(e *protocol.Engine, reported map[string]protocol.Reading)
 	return false
 }
 
-// Every name in a query is a figure of an engine, of the query's kind. If an engine declares one of the names, the
-// query returns data for a database of the engine that has run: every engine is played.
+// Every name in a query is a figure of an engine and has the query's kind. If an engine declares one of the names, the
+// query returns data for a database of that engine. The test runs every engine.
 func TestQueriesOfFiguresHaveData(t *testing.T) {
 	reported := map[string]map[string]protocol.Reading{}
 	for _, e := range engines.All() {
@@ -93,7 +93,7 @@ func TestQueriesOfFiguresHaveData(t *testing.T) {
 	}
 }
 
-// judge returns the mistakes of a selection, given the readings of the engines.
+// judge returns the problems of a selector, given the figures that the engines report.
 func (s *selector) judge(reported map[string]map[string]protocol.Reading) (problems []string) {
 	for _, name := range s.names {
 		if !slices.ContainsFunc(engines.All(), func(e *protocol.Engine) bool {
@@ -114,7 +114,7 @@ func (s *selector) judge(reported map[string]map[string]protocol.Reading) (probl
 	return problems
 }
 
-// The query that was wrong, and others of its kind, are found to be.
+// The check detects a query that was wrong in the past, and similar queries.
 func TestWrongQueriesAreFound(t *testing.T) {
 	reported := map[string]map[string]protocol.Reading{}
 	for _, e := range engines.All() {

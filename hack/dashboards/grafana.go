@@ -1,9 +1,9 @@
 package main
 
-// The part of Grafana's dashboard schema (kind Dashboard, version 41) that is used here. make check-dashboards checks
-// the output with Grafana's own SDK.
+// These types are the used part of Grafana's dashboard schema (kind Dashboard, version 41). make check-dashboards
+// checks the output with Grafana's own SDK.
 
-// Dashboard is one file.
+// Dashboard is a dashboard, stored in one file.
 type Dashboard struct {
 	UID           string      `json:"uid"`
 	Title         string      `json:"title"`
@@ -27,7 +27,7 @@ type TimeRange struct {
 	To   string `json:"to"`
 }
 
-// Link leads to other dashboards.
+// Link is a link to other dashboards.
 type Link struct {
 	Title       string   `json:"title"`
 	Type        string   `json:"type"`
@@ -40,12 +40,12 @@ type Link struct {
 	TargetBlank bool     `json:"targetBlank"`
 }
 
-// Annotations are bands and lines over all panels.
+// Annotations are bands and lines across all panels.
 type Annotations struct {
 	List []Annotation `json:"list"`
 }
 
-// Annotation is a query that draws them.
+// Annotation is a query whose results are drawn as bands or lines.
 type Annotation struct {
 	Name            string     `json:"name"`
 	Datasource      Datasource `json:"datasource"`
@@ -59,18 +59,18 @@ type Annotation struct {
 	UseValueForTime string     `json:"useValueForTime"`
 }
 
-// Datasource names where a query goes.
+// Datasource identifies the data source of a query.
 type Datasource struct {
 	Type string `json:"type"`
 	UID  string `json:"uid"`
 }
 
-// Templating holds the variables.
+// Templating contains the variables.
 type Templating struct {
 	List []Variable `json:"list"`
 }
 
-// Variable is a choice at the top of a dashboard.
+// Variable is a selection at the top of a dashboard.
 type Variable struct {
 	Type        string      `json:"type"`
 	Name        string      `json:"name"`
@@ -88,7 +88,7 @@ type Variable struct {
 	Regex       string      `json:"regex"`
 }
 
-// Current is a variable's first value.
+// Current is the initial value of a variable.
 type Current struct {
 	Selected bool   `json:"selected"`
 	Text     string `json:"text"`
@@ -101,13 +101,13 @@ type VariableQuery struct {
 	RefID string `json:"refId"`
 }
 
-// Panel is one chart, table or heading.
+// Panel is a chart, a table or a heading.
 type Panel struct {
 	ID              int              `json:"id"`
 	Type            string           `json:"type"`
 	Title           string           `json:"title"`
 	Description     string           `json:"description,omitempty"`
-	Collapsed       *bool            `json:"collapsed,omitempty"` // of headings
+	Collapsed       *bool            `json:"collapsed,omitempty"` // only for headings
 	GridPos         GridPos          `json:"gridPos"`
 	Datasource      *Datasource      `json:"datasource,omitempty"`
 	Targets         []Target         `json:"targets,omitempty"`
@@ -117,7 +117,7 @@ type Panel struct {
 	Panels          []Panel          `json:"panels,omitempty"`
 }
 
-// GridPos is the position of a panel, in 24 columns and rows of 30 pixels.
+// GridPos is the position and size of a panel, in a grid of 24 columns and rows of 30 pixels.
 type GridPos struct {
 	H int `json:"h"`
 	W int `json:"w"`
@@ -162,37 +162,37 @@ type Color struct {
 	Mode string `json:"mode"`
 }
 
-// Thresholds colour values, or draw lines.
+// Thresholds colour values or draw lines.
 type Thresholds struct {
 	Mode  string `json:"mode"`
 	Steps []Step `json:"steps"`
 }
 
-// Step is a colour from a value on; the first has none.
+// Step is the colour of values from Value upward. The first step has no value.
 type Step struct {
 	Color string   `json:"color"`
 	Value *float64 `json:"value"`
 }
 
-// Override changes how some series are shown.
+// Override changes the display of some series.
 type Override struct {
 	Matcher    Matcher    `json:"matcher"`
 	Properties []Property `json:"properties"`
 }
 
-// Matcher names series.
+// Matcher selects series.
 type Matcher struct {
 	ID      string `json:"id"`
 	Options any    `json:"options"`
 }
 
-// Property is one change.
+// Property is one changed property.
 type Property struct {
 	ID    string `json:"id"`
 	Value any    `json:"value"`
 }
 
-// Transformation reshapes the answer of a query.
+// Transformation transforms the result of a query.
 type Transformation struct {
 	ID      string         `json:"id"`
 	Options map[string]any `json:"options"`

@@ -1,6 +1,6 @@
-// Dashboards writes the Grafana dashboards in dashboards/*.json: see make generate. The source is Go instead of JSON so
-// that the queries name metrics by their definitions. A metric that is renamed cannot be forgotten here, and a metric
-// that does not exist does not compile.
+// Dashboards writes the Grafana dashboards in dashboards/*.json: see make generate. The source is Go instead of JSON,
+// so that queries refer to metrics by their definitions: a renamed metric cannot be missed, and a metric that does not
+// exist does not compile.
 package main
 
 import (
@@ -28,8 +28,8 @@ func all() []*Dashboard {
 	return []*Dashboard{runDashboard(), compareDashboard(), networkDashboard(), engineDashboard(), operatorDashboard()}
 }
 
-// file returns the name of a dashboard's file: its UID without the prefix that distinguishes it from other authors'
-// dashboards.
+// file returns the name of a dashboard's file: its UID without the prefix that distinguishes it from dashboards of
+// other authors.
 func file(d *Dashboard) string { return d.UID[len(prefix):] + ".json" }
 
 const prefix = "geobench-"

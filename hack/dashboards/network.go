@@ -2,10 +2,10 @@ package main
 
 import "github.com/geobench/geobench/internal/ops/metrics"
 
-// recorded is a series of links of dashboards/rules.yaml.
+// recorded returns the selector of a recorded series of dashboards/rules.yaml.
 func recorded(rule string) string { return rule + "{" + ofDatabase + "}" }
 
-// networkDashboard shows whether the network matches the declared network, and its traffic.
+// networkDashboard returns the dashboard that compares the network with the declared network and shows its traffic.
 func networkDashboard() *Dashboard {
 	link := "namespace, database, region, to"
 	median := "avg by (" + link + ") (" + of(metrics.MedianRTT, ofNode) + ")"

@@ -1,4 +1,4 @@
-// Package gittest prepares tests that run git in a repository of their own.
+// Package gittest prepares tests that run git in a separate repository.
 package gittest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Isolate hides the user's configuration of git, and the repository of a hook that runs the tests. It skips the test
-// without git.
+// Isolate hides the user's git configuration, and the repository of a hook that runs the tests, from git. It skips the
+// test if git is not installed.
 func Isolate(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {

@@ -126,7 +126,7 @@ func (h *Hunter) prove(ctx context.Context, hunt *Hunt) error {
 	return nil
 }
 
-// hunt hunts one mutant until it is killed.
+// hunt runs the hunts for one mutant until one of them kills it.
 func (h *Hunter) hunt(ctx context.Context, m *Mutant) (*Result, error) {
 	now, err := fingerprint(h.Root, m)
 	if err != nil {

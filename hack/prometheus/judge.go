@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// empty lists, by place, the queries that cannot return data, with the reasons. A name is DASHBOARD / PANEL / REFID,
-// without the parts that are the same for a whole dashboard, section or panel.
+// empty lists, by place, the queries that cannot return data, with the reasons. A key has the form DASHBOARD / PANEL /
+// REFID. The last parts are omitted if they are the same for a whole dashboard, section or panel.
 var empty = map[string]map[string]string{
 	"local": {
 		"Operator":                              "there is no operator without a cluster",
@@ -39,25 +39,25 @@ var empty = map[string]map[string]string{
 	},
 }
 
-// Panels of topics about which calvin, the quickstart's engine, counts nothing. The test of package dashboards plays
-// all engines.
+// Titles of panels for topics about which calvin, the engine of the quickstart, counts nothing. The test of package
+// dashboards covers all engines.
 const (
 	recovery     = string(protocol.AboutRecovery)
 	work         = string(protocol.AboutWork)
 	calvinCounts = "calvin counts nothing of this kind"
 )
 
-// sidecarsNeeded is the reason why a run with an engine that delays its links itself has no data about sidecars.
+// sidecarsNeeded is the reason why a run has no data about sidecars if its engine delays its links itself.
 const sidecarsNeeded = "the quickstart's network is emulated by the engine"
 
-// A cluster where the run's network is emulated by sidecars can return everything that a cluster can, and that.
+// With sidecars, a cluster can return everything that any cluster can, and also data about sidecars.
 func init() {
 	empty["sidecars"] = maps.Clone(empty["cluster"])
 	delete(empty["sidecars"], "Network / Sidecars")
 }
 
-// expected returns the reason why a query may be empty, and the entry of the list with the reason, without the
-// dashboard.
+// expected returns the reason why a query may return no data, and the key of the entry with the reason. Both are empty
+// if the query must return data.
 func expected(place, dashboard, section, panel, ref string) (why, entry string) {
 	for _, name := range []string{dashboard, dashboard + " / " + section, dashboard + " / " + panel, dashboard + " / " + panel + " / " + ref, panel} {
 		if why := empty[place][name]; why != "" {
@@ -67,18 +67,18 @@ func expected(place, dashboard, section, panel, ref string) (why, entry string) 
 	return "", ""
 }
 
-// tally counts the queries of one dashboard, or of the rules.
+// tally counts the queries of a dashboard or of the rules.
 type tally struct {
 	name                   string
 	panels, queries, empty int
 	why                    []string
 }
 
-// judge evaluates everything and prints the table.
+// judge evaluates all queries and prints the table.
 func judge(ctx context.Context, c config, place string, dashboards []dashboard, rules []rule, s *server) error {
 	var problems []error
 	var tallies []*tally
-	section := "" // of the dashboard
+	section := "" // section of the dashboard
 	one := func(t *tally, panel, ref, expr string, instant bool) []series {
 		t.queries++
 		where := t.name + " / " + panel + " / " + ref
@@ -184,7 +184,7 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 	return errors.Join(problems...)
 }
 
-// choices are the values of a variable.
+// choices returns the values of a variable.
 func (s *server) choices(ctx context.Context, raw []byte) ([]string, error) {
 	selector, label, err := variableQuery(raw)
 	if err != nil {
@@ -199,8 +199,8 @@ func (s *server) choices(ctx context.Context, raw []byte) ([]string, error) {
 	return values, err
 }
 
-// healthy asks the server whether it could evaluate its rules and scrape its targets. Where the rules are not loaded,
-// there is nothing to ask.
+// healthy returns the rules that the server could not evaluate and the targets that it could not scrape. It returns
+// nothing if the rules are not loaded.
 func (s *server) healthy(ctx context.Context) (problems []error) {
 	var data struct {
 		Groups []struct {

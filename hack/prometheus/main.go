@@ -1,12 +1,12 @@
-// Prometheus tests the dashboards and rules: it lets a real Prometheus scrape a real run and evaluates every query of
-// every panel, variable, annotation and rule. Each must parse, and must return data unless it is listed, with a reason,
-// as a query that cannot. It prints a table and fails if a query fails, unexpectedly returns nothing, or returns data
-// although it is listed.
+// Prometheus tests the dashboards and rules. It lets a real Prometheus scrape a real run, and evaluates every query of
+// every panel, variable, annotation and rule. Each query must parse, and must return data unless it is listed as a
+// query that cannot, with a reason. The command prints a table. It fails if a query fails, unexpectedly returns
+// nothing, or returns data although it is listed.
 //
 //	prometheus -server PROMETHEUS -geobench GEOBENCH    start a Prometheus, run run.yaml in-process, evaluate
 //	prometheus -url URL -place cluster                  evaluate on a Prometheus that has scraped a run already
 //
-// With -plot FOLDER the answers are kept for drawing: see plot.go.
+// With -plot FOLDER, the results are also drawn: see plot.go.
 package main
 
 import (
@@ -72,7 +72,7 @@ func run(ctx context.Context, c config, modes []string) error {
 		if err != nil {
 			return err
 		}
-		c.plot = "" // one set is enough
+		c.plot = "" // plot only the results of the first mode
 	}
 	return nil
 }

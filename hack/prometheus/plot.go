@@ -15,12 +15,12 @@ import (
 	"github.com/geobench/geobench/internal/base/chart"
 )
 
-// drawing is a panel and the answers to its queries.
+// drawing is a panel with the results of its queries.
 type drawing struct {
 	dashboard string
 	panel     panel
 	answers   [][]series
-	// stages and faults are the bands of the dashboard's annotations.
+	// stages and faults are the series for the bands of the dashboard's annotations.
 	stages, faults []series
 }
 
@@ -30,8 +30,8 @@ const (
 	rowHeight   = 34
 )
 
-// plot draws an approximation of Grafana's display, one page for each dashboard. It does not use Grafana but has its
-// data and its layout, so that a person can judge queries, units and names.
+// plot draws an approximation of Grafana's display, one page per dashboard. It has the data and the layout of Grafana,
+// so that a person can judge queries, units and names, but does not use Grafana.
 func plot(folder string, drawings []drawing, s *server) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (d *drawing) legend(query int, labels map[string]string) string {
 	for k, v := range labels {
 		out = strings.ReplaceAll(out, "{{"+k+"}}", v)
 	}
-	// A label that is not there is empty.
+	// A missing label is empty.
 	for {
 		i := strings.Index(out, "{{")
 		j := strings.Index(out, "}}")
@@ -103,7 +103,7 @@ func (d *drawing) legend(query int, labels map[string]string) string {
 	}
 }
 
-// last is the last figure of a series.
+// last returns the last value of a series.
 func last(s *series) (float64, bool) {
 	if s.Value != nil {
 		return s.Value.value, !math.IsNaN(s.Value.value)
@@ -119,7 +119,7 @@ func last(s *series) (float64, bool) {
 func (d *drawing) stat(b *strings.Builder) {
 	for _, a := range d.answers {
 		for i := range a {
-			// Values during the run are more informative than the values after it.
+			// Values during the run are more informative than values after it.
 			values := a[i].Values
 			if len(values) == 0 {
 				continue
@@ -194,7 +194,7 @@ func (d *drawing) bars(b *strings.Builder, id string, w int) {
 	b.WriteString(c.Draw().SVG(id))
 }
 
-// over is a chart over the time of the run, with its stages and faults.
+// over returns an empty chart for the time of the run, with bands for its stages and faults.
 func (d *drawing) over(s *server, w int) *chart.Lines {
 	c := &chart.Lines{
 		Title: d.panel.Title, About: "Over time.", XLabel: "seconds", XTop: s.seconds(float64(s.to.UnixMilli()) / 1000), Width: float64(w),
@@ -213,10 +213,10 @@ func (d *drawing) over(s *server, w int) *chart.Lines {
 	return c
 }
 
-// seconds since the start of the plots.
+// seconds converts a Unix time to seconds since the start of the plots.
 func (s *server) seconds(at float64) float64 { return at - float64(s.from.UnixMilli())/1000 }
 
-// named is the number of lines for which the legend of a panel has room.
+// named is the maximum number of lines in the legend of a panel.
 const named = 12
 
 func (d *drawing) lines(b *strings.Builder, id string, w, h int, s *server) {
@@ -239,7 +239,7 @@ func (d *drawing) lines(b *strings.Builder, id string, w, h int, s *server) {
 					line.Points = append(line.Points, chart.Point{X: s.seconds(v.at), Y: v.value})
 					continue
 				}
-				// After a gap the line continues without a second name.
+				// After a gap, the line continues without a second entry in the legend.
 				if len(line.Points) > 0 {
 					c.Series = append(c.Series, line)
 					line.Name, line.Points = "", nil
@@ -323,7 +323,7 @@ func (d *drawing) heatmap(b *strings.Builder, id string, w, h int, s *server) {
 	b.WriteString(c.Within(float64(h)).SVG(id))
 }
 
-// format writes a value as Grafana does in this unit.
+// format formats a value in the given unit like Grafana.
 func format(v float64, unit string) string {
 	scaled := func(v float64, base float64, units ...string) string {
 		i := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/base/chart/charttest"
 )
 
-// A page has a chart of each panel that has one, with all data that its queries have returned.
+// A page contains a chart of each panel that has one, with all data that its queries returned.
 func TestPlot(t *testing.T) {
 	from := time.Unix(1_700_000_000, 0)
 	s := &server{from: from, to: from.Add(30 * time.Second)}

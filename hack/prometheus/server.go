@@ -18,16 +18,16 @@ import (
 	"time"
 )
 
-// server is a Prometheus, and the time in which it saw a run.
+// server is a Prometheus, with the period in which it scraped a run.
 type server struct {
 	url      string
 	from, to time.Time
-	// rateInterval is $__rate_interval: in Grafana four times the interval of scrapes, or a little more.
+	// rateInterval is the value of $__rate_interval. Grafana uses at least four times the scrape interval.
 	rateInterval time.Duration
 	stop         func()
 }
 
-// observe starts a Prometheus that scrapes each second, and runs a manifest in-process meanwhile.
+// observe starts a Prometheus that scrapes every second, and runs a manifest in-process.
 func observe(ctx context.Context, c config, native bool) (*server, error) {
 	if c.server == "" || c.geobench == "" {
 		return nil, fmt.Errorf("-server and -geobench: both are needed where no -url is given")
@@ -92,7 +92,7 @@ scrape_configs:
 	play := exec.CommandContext(ctx, c.geobench, "run", "-f", c.manifest, "--metrics-address", addresses[1], "-q", "-o", "json")
 	var complaints bytes.Buffer
 	play.Stdout, play.Stderr = io.Discard, &complaints
-	// A verdict other than Passed, for example on a busy machine, does not affect the scraped data.
+	// The scraped data is valid even if the verdict is not Passed, for example on a busy machine.
 	if err := play.Run(); err != nil && play.ProcessState.ExitCode() != 1 {
 		return fail(fmt.Errorf("geobench run: %w: %s", err, complaints.String()))
 	}
@@ -103,8 +103,8 @@ scrape_configs:
 	return s, nil
 }
 
-// endWithLastScrape moves the end of the run back to the last scrape that was answered: the process may take a moment
-// to end when it serves no longer, and a scrape that fails meanwhile takes all series away.
+// endWithLastScrape moves the end of the period back to the last successful scrape. The process may stop serving some
+// time before it exits, and a failed scrape in between ends all series.
 func (s *server) endWithLastScrape(ctx context.Context) error {
 	answer, err := s.evaluate(ctx, `max(max_over_time(timestamp(up{job="geobench"} == 1)[1m:100ms]))`, true)
 	if err != nil {
@@ -125,22 +125,22 @@ func freeAddresses(n int) ([]string, error) {
 			return nil, err
 		}
 		out = append(out, l.Addr().String())
-		defer l.Close() //nolint:errcheck // it served to find a port
+		defer l.Close() //nolint:errcheck // it was opened only to find a free port
 	}
 	return out, nil
 }
 
-// series is one line of an answer.
+// series is a series in a result.
 type series struct {
 	Labels map[string]string `json:"metric"`
 	Value  *sample           `json:"value"`
 	Values []sample          `json:"values"`
-	// A native histogram counts as data; its buckets are lower, upper and count.
+	// A native histogram counts as data. Its buckets are lists of lower bound, upper bound and count.
 	Histogram  *histogram  `json:"histogram"`
 	Histograms []histogram `json:"histograms"`
 }
 
-// points is the number of values that are figures.
+// points returns the number of numeric values.
 func (s *series) points() int {
 	n := len(s.Histograms)
 	if s.Histogram != nil {
@@ -198,7 +198,7 @@ func (h *histogram) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// get asks the server's API; the answer's data goes to data.
+// get sends a request to the server's API and decodes the data of the answer into data.
 func (s *server) get(ctx context.Context, path string, query url.Values, data any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/api/v1/"+path, bytes.NewBufferString(query.Encode()))
 	if query == nil {
@@ -212,7 +212,7 @@ func (s *server) get(ctx context.Context, path string, query url.Values, data an
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close() //nolint:errcheck // it is read to its end
 	var answer struct {
 		Status, Error string
 		Data          json.RawMessage
@@ -228,10 +228,10 @@ func (s *server) get(ctx context.Context, path string, query url.Values, data an
 
 func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
 
-// step of ranges.
+// step is the resolution of range queries.
 const step = time.Second
 
-// evaluate evaluates a query at the end of the run, or over all of it.
+// evaluate evaluates a query at the end of the run if instant is set, or else over the whole run.
 func (s *server) evaluate(ctx context.Context, expr string, instant bool) ([]series, error) {
 	var data struct{ Result []series }
 	query, path := url.Values{"query": {expr}}, "query_range"

@@ -1,5 +1,5 @@
-// Screenshots takes the pictures of docs/ with a headless Chromium: see hack/screenshots.sh, which makes the displayed
-// data.
+// Screenshots takes the screenshots in docs/ with a headless Chromium: see hack/screenshots.sh, which creates the data
+// to display.
 //
 //	screenshots page URL WIDTH HEIGHT light|dark SCALE FILE.png    a page as a browser shows it
 //	screenshots terminal RECORDING WORDS TITLE FILE.png            the first picture with these words (a regular expression), of
@@ -46,13 +46,13 @@ func run(ctx context.Context, args []string) error {
 	return errors.New("usage: screenshots page URL WIDTH HEIGHT light|dark SCALE FILE.png | screenshots terminal RECORDING WORDS TITLE FILE.png")
 }
 
-// page shows a page to Chromium and keeps the picture, made small.
+// page takes a screenshot of a page with Chromium, and reduces the size of the file.
 func page(ctx context.Context, url, width, height, scheme, scale, file string) error {
 	scratch, err := os.MkdirTemp("", "geobench-screenshots")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(scratch) //nolint:errcheck // scratch
+	defer os.RemoveAll(scratch) //nolint:errcheck // a temporary folder
 	preferred := map[string]string{"light": "1", "dark": "0"}[scheme]
 	if preferred == "" {
 		return fmt.Errorf("%q is not light or dark", scheme)
@@ -68,7 +68,7 @@ func page(ctx context.Context, url, width, height, scheme, scale, file string) e
 	if err != nil {
 		return fmt.Errorf("chromium made no picture: %w\n%s", err, out)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // the file is only read
 	picture, err := png.Decode(f)
 	if err != nil {
 		return err
@@ -82,10 +82,10 @@ func page(ctx context.Context, url, width, height, scheme, scale, file string) e
 	return os.WriteFile(file, b.Bytes(), 0o644) //nolint:gosec // every user may read a picture
 }
 
-// margin below the contents of a picture, in pixels.
+// margin is the space below the contents of a screenshot, in pixels.
 const margin = 16
 
-// trimmed cuts empty rows off the lower end.
+// trimmed returns a picture without the empty rows at its lower end.
 func trimmed(in image.Image) image.Image {
 	b := in.Bounds()
 	empty := func(y int) bool {
@@ -109,10 +109,11 @@ func trimmed(in image.Image) image.Image {
 	return part.SubImage(image.Rect(b.Min.X, b.Min.Y, b.Max.X, min(b.Max.Y, y+margin)))
 }
 
-// kept is the number of shades of a picture that stay unchanged; all other shades share the remaining part of 256.
+// kept is the number of colours of a picture that are kept unchanged. All other colours share the remaining entries of
+// the palette of 256.
 const kept = 160
 
-// small brings a picture down to 256 colours: its most frequent shades, and of all others, groups of neighbours.
+// small reduces a picture to 256 colours: its most frequent colours, and groups of similar colours for all others.
 func small(in image.Image) *image.Paletted {
 	bounds := in.Bounds()
 	shades := map[color.RGBA]int{}
@@ -131,7 +132,7 @@ func small(in image.Image) *image.Paletted {
 		palette = append(palette, shade)
 	}
 	rest := order[len(palette):]
-	// A group has the colour of its first shade, which is the most frequent.
+	// A group is shown in its first colour, which is the most frequent.
 	var groups map[color.RGBA]uint8
 	for coarse := uint8(0); ; coarse = coarse<<1 | 1 {
 		groups = map[color.RGBA]uint8{}
@@ -165,7 +166,7 @@ func small(in image.Image) *image.Paletted {
 
 var control = regexp.MustCompile(`^\x1b\[(\d*)([A-Za-z])`)
 
-// frames plays a recording and returns what stood on the terminal each time before lines were taken off.
+// frames plays a recording, and returns the contents of the terminal each time before lines were removed.
 func frames(recording string) []string {
 	var lines []string
 	var out []string
@@ -205,7 +206,7 @@ func frames(recording string) []string {
 	return append(out, strings.Join(lines, "\n"))
 }
 
-// terminal draws what stood on a terminal.
+// terminal draws the contents of a terminal.
 func terminal(ctx context.Context, recording, words, title, file string) error {
 	text, err := os.ReadFile(recording)
 	if err != nil {
@@ -219,7 +220,7 @@ func terminal(ctx context.Context, recording, words, title, file string) error {
 		if !pattern.MatchString(f) {
 			continue
 		}
-		// The first line belongs to the recording program.
+		// The recording program wrote the first line.
 		_, f, _ = strings.Cut(strings.TrimRight(f, "\n"), "\n")
 		f = "$ " + title + "\n" + f
 		scratch, err := os.CreateTemp("", "geobench-terminal-*.html")

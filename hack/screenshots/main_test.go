@@ -19,7 +19,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestSmall keeps the colour of the ground and has at most 256 colours.
+// TestSmall checks that the background keeps its colour and that there are at most 256 colours.
 func TestSmall(t *testing.T) {
 	in := image.NewRGBA(image.Rect(0, 0, 64, 64))
 	for y := range 64 {

@@ -17,9 +17,9 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// kinds are the scenarios that claims are about, by name.
+// kinds maps the names of kinds of scenarios to their configuration.
 var kinds = map[string]struct {
-	flags  string // of geobench explore
+	flags  string // flags of geobench explore
 	config explore.Config
 }{
 	"usual":              {"--checkpoints", explore.Config{Checkpoints: true}},
@@ -38,18 +38,19 @@ var kinds = map[string]struct {
 
 func kindNames() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Claim says that an engine was explored with the seeds 1 to Seeds of a kind of scenarios.
+// Claim states that an engine was explored with the seeds 1 to Seeds of a kind of scenarios.
 type Claim struct {
 	Engine string `json:"engine"`
 	Kind   string `json:"kind"`
 	Seeds  uint64 `json:"seeds"`
-	// Failed are the seeds that failed, of which Least is the smallest.
+	// Failed is the number of seeds that failed. Least is the smallest of them.
 	Failed int    `json:"failed,omitempty"`
 	Least  uint64 `json:"least,omitempty"`
-	// Transactions were sent by the clients of all seeds. Replaced nodes lost their state and were replaced.
+	// Transactions is the number of transactions that clients sent in all seeds. Replaced is the number of nodes that
+	// lost their state and were replaced.
 	Transactions int64 `json:"transactions"`
 	Replaced     int   `json:"replaced,omitempty"`
-	// Code is the digest of the code that decides the outcome, and Commit and Date are of the last seeds.
+	// Code is the digest of the code that determines the outcome. Commit and Date belong to the last seeds.
 	Code   string `json:"code"`
 	Commit string `json:"commit"`
 	Date   string `json:"date"`
@@ -64,7 +65,7 @@ func (c *Claim) add(s explore.Summary, commit string, now time.Time) {
 	c.Commit, c.Date = commit, now.UTC().Format(time.DateOnly)
 }
 
-// Claims are all claims, by engine and kind.
+// Claims contains all claims, sorted by engine and kind.
 type Claims struct {
 	List []*Claim `json:"claims"`
 }
@@ -96,7 +97,7 @@ func (c *Claims) write(file string) error {
 	return result.WriteJSON(file, c)
 }
 
-// of returns the claim of a kind of an engine, which it adds where there is none.
+// of returns the claim for an engine and a kind. It adds the claim if there is none.
 func (c *Claims) of(engine, kind string) *Claim {
 	for _, x := range c.List {
 		if x.Engine == engine && x.Kind == kind {
@@ -108,7 +109,7 @@ func (c *Claims) of(engine, kind string) *Claim {
 	return x
 }
 
-// stale reports whether an engine has no claim, or a claim about other code.
+// stale reports whether an engine has no claim, or a claim for other code.
 func (c *Claims) stale(engine, code string) bool {
 	has := false
 	for _, x := range c.List {
@@ -134,7 +135,7 @@ Each row is of the seeds from 1 on: ` + "`geobench explore --engine ENGINE --see
 |---|---|
 `
 
-// table prints docs/seeds.md.
+// table writes docs/seeds.md to out.
 func (c *Claims) table(out io.Writer, code map[string]string) error {
 	var b strings.Builder
 	b.WriteString(head)

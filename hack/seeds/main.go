@@ -1,12 +1,12 @@
-// Command seeds keeps the claims about explored seeds: which scenarios each engine has passed, and on which code.
+// Command seeds records which scenarios each engine has passed, and with which code.
 //
 //	seeds play [-engine E,...] [-kind K,...] [-seeds N] [-for D]   plays seeds and records them with the commit
 //	seeds owed [-for D]                                            plays seeds of engines whose code changed since
 //	seeds table                                                    prints docs/seeds.md
 //	seeds kinds                                                    prints the flags of each kind of scenarios
 //
-// A claim holds for the code that decides the outcome: the engine, its imports, the simulator and the explorer. When
-// that code changes, the claim is stale, and the table says so until the seeds are played again.
+// A claim is valid for the code that determines the outcome: the engine and its dependencies, the simulator and the
+// explorer. When that code changes, the claim is stale, and the table shows that until the seeds are played again.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// slice is the number of seeds after which a claim is written, so that an interrupted command loses little.
+// slice is the number of seeds after which a claim is written, so that an interrupted command loses little work.
 const slice = 50
 
 func main() {
@@ -100,7 +100,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("%q is not one of play, owed, table and kinds", args[0])
 }
 
-// choose returns the names in a list separated by commas, or all known names for an empty list.
+// choose returns the names in a comma-separated list, or all known names if the list is empty.
 func choose(flag, list string, known []string) ([]string, error) {
 	if list == "" {
 		return known, nil
@@ -114,8 +114,8 @@ func choose(flag, list string, known []string) ([]string, error) {
 	return names, nil
 }
 
-// commit returns the commit of the tree. It refuses a tree with changed Go code, because its seeds could not be
-// replayed.
+// commit returns the commit of the tree. It returns an error if Go code has uncommitted changes, because the seeds
+// could not be replayed.
 func commit(root string) (string, error) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", args...)
@@ -138,13 +138,14 @@ type player struct {
 	ctx    context.Context
 	out    io.Writer
 	claims *Claims
-	// code has the digest of each engine's code.
+	// code maps each engine to the digest of its code.
 	code         map[string]string
 	commit, file string
 	failed       int
 }
 
-// play records seeds of each kind of each engine up to a number, and continues after the claim of the current code.
+// play plays the seeds up to a number for each kind of each engine and records them. It continues after the seeds that
+// the claim for the current code covers.
 func (p *player) play(names, kinds []string, seeds uint64) error {
 	for first := uint64(0); first < seeds && p.ctx.Err() == nil; first += slice {
 		for _, name := range names {
@@ -167,8 +168,8 @@ func (p *player) play(names, kinds []string, seeds uint64) error {
 	return p.conclude()
 }
 
-// owed plays seeds of the engines with code that has changed since their claims. It plays a few of each kind at a time,
-// until the time is over.
+// owed plays seeds of the engines whose code has changed since their claims. It plays a few seeds of each kind at a
+// time, until the time limit.
 func (p *player) owed() error {
 	var owing []string
 	for _, name := range engines.Names() {

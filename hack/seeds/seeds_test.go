@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// The digest of a package changes with its code, and not with its comments or their place.
+// The digest of a package changes with its code, but not with its comments or its location.
 func TestDigest(t *testing.T) {
 	of := func(text string) string {
 		t.Helper()
@@ -67,7 +67,8 @@ func TestDecisive(t *testing.T) {
 	}
 }
 
-// Seeds are recorded with their code, go on where they ended, and start over when the code has changed.
+// Seeds are recorded with their code. Playing continues after the last recorded seed, and starts from the first seed if
+// the code has changed.
 func TestPlay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "claims.json")
 	play := func(code string, seeds uint64) *Claim {
@@ -97,7 +98,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// Claims of other code are stale, visibly, and their engine owes seeds.
+// Claims for other code are shown as stale, and their engine needs new seeds.
 func TestStaleClaims(t *testing.T) {
 	claims := &Claims{}
 	sum := explore.Summary{Engine: "coco", Seeds: explore.Seeds{First: 1, Count: 10}, Passed: 9, Failed: 1, Least: 7, Transactions: 500}
@@ -121,7 +122,7 @@ func TestStaleClaims(t *testing.T) {
 	}
 }
 
-// Only engines with changed code need new seeds, and the time for them is bounded.
+// Only engines with changed code need new seeds, and the time for playing them is bounded.
 func TestOwed(t *testing.T) {
 	claims, code := &Claims{}, map[string]string{}
 	for _, name := range engines.Names() {

@@ -23,8 +23,8 @@ func provenance(p *program, i *image, builder string) ([]byte, error) {
 	return provenanceOf(p, made, map[string]any{"targets": []any{"bin/geobench", "image"}, "image": i.tag}, builder)
 }
 
-// provenanceOf states the commit, the Go version and the modules from which files were built: those of program p, which
-// the files hold. parameters are the parameters of the build. It is not signed here.
+// provenanceOf states the commit, the Go version and the modules from which files were built. The files hold program
+// p, whose build information is used. parameters are the parameters of the build. It is not signed here.
 func provenanceOf(p *program, made []artifact, parameters map[string]any, builder string) ([]byte, error) {
 	parameters["repository"], parameters["commit"] = repositoryURL, p.commit
 	external, err := structpb.NewStruct(parameters)

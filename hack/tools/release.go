@@ -27,7 +27,7 @@ import (
 // platform is an operating system and an architecture, in Go's terms.
 type platform struct{ os, arch string }
 
-// platforms are what the command line is built for. The images are for those of Linux.
+// platforms lists the platforms of the command line. There are images for the Linux platforms.
 var platforms = []platform{
 	{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }

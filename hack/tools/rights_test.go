@@ -24,7 +24,7 @@ func named(rights []right) (out []string) {
 var operatorUses = map[string]string{
 	"create benchmarkruns.geobench.dev":                "begin",
 	"create configmaps":                                "ensureCreated",
-	"create events":                                    "manager", // of leader election
+	"create events":                                    "manager", // for leader election
 	"create events.events.k8s.io":                      "Reconcilers",
 	"create geodatabases.geobench.dev":                 "begin",
 	"create jobs.batch":                                "createWorkers",

@@ -54,7 +54,7 @@ func count(findings []finding, rules rules) budget {
 	return b
 }
 
-// problem is a reason why the check fails.
+// problem is a reason for the check to fail.
 type problem struct {
 	slot
 	text string

@@ -191,7 +191,7 @@ func disagreements(t *testing.T, engine, where string, simulated, real *result.D
 		}
 		t.Logf("%s %-16s %s simulate %8.2f ms, %s %8.2f ms", engine, region.Name, percentile, want, where, got)
 		if want < 2 {
-			// The clients in the region of a single writer send nothing to other regions, so their latency is that of this
+			// The clients in the region of a single writer send nothing to other regions, so their latency is local to this
 			// machine. The latency of clients in the second region includes the distance.
 			if engine != "primary" || i > 0 {
 				t.Fatalf("%s: the %s of the simulator is %.2f ms, which says nothing of the network", region.Name, percentile, want)

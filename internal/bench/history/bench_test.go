@@ -14,7 +14,7 @@ import (
 )
 
 // generate makes a history of n transactions that took effect one after another. Think times and answer times are such
-// that the transactions of a client overlap those of all other clients. Each transaction has about 4 operations: reads,
+// that the transactions of a client overlap all other clients' transactions. Each transaction has about 4 operations: reads,
 // or a read and a write of the same row, with equal probability. A tenth of the keys are hot. For unknownPercent of the
 // transactions, only the ID is recorded.
 func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(region int, t *Txn)) {

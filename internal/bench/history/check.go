@@ -87,8 +87,8 @@ func (c *checker) holds() (strongest []isolation.Level) {
 	return strongest
 }
 
-// dependencies returns the dependencies that must not form a cycle at a level. snapshots reports whether cycles are
-// those of starts and commits, not of whole transactions: see graph.components.
+// dependencies returns the dependencies that must not form a cycle at a level. snapshots reports whether cycles
+// consist of starts and commits instead of whole transactions: see graph.components.
 func dependencies(level isolation.Level) (m mask, snapshots bool) {
 	m = maskOf(WW, WR)
 	if isolation.Implies(level, isolation.SnapshotIsolation) {

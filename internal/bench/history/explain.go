@@ -356,7 +356,7 @@ func (x *explainer) replaced(i uint32, direct func(*op) bool, infer func(key uin
 	panic("history: an edge without a reason")
 }
 
-// wrote reports whether transaction i wrote key k, according to its own operations or to those of others.
+// wrote reports whether transaction i wrote key k, according to its own or to other transactions' operations.
 func (x *explainer) wrote(i, k uint32) bool {
 	for _, o := range x.h.opsOf(i) {
 		if o.write() && o.key == k {

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Traced is the offset between the number of a procedure and that of its traced form.
+// Traced is the offset from the number of a procedure to the number of its traced form.
 const Traced txn.ProcID = 1 << 12
 
 // A traced procedure stores the version of a row after its value, as a stamp. The version thus travels with the value

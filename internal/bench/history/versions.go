@@ -89,7 +89,7 @@ func (c *checker) mark(i uint32) *keyMark {
 	return m
 }
 
-// collect lists the versions of the key: those that committed transactions report, and those of unknown transactions
+// collect lists the versions of the key that committed transactions report, and the versions of unknown transactions
 // that another transaction observed.
 func (c *checker) collect(ch *chain, from, to uint32) {
 	ch.versions = append(ch.versions[:0], version{writer: initial, before: unknownBefore})

@@ -143,7 +143,7 @@ func NewWorker(c WorkerConfig) (*Worker, error) {
 // Progress returns the totals of all shards. It may be called from any goroutine.
 func (w *Worker) Progress() Progress { return Total(w.machines) }
 
-// Total sums the progress of machines. Stage and Repetition are those of the machine that is furthest behind.
+// Total sums the progress of machines. Stage and Repetition describe the slowest machine.
 func Total(machines []*Machine) Progress {
 	var t Progress
 	for i, m := range machines {
@@ -220,7 +220,7 @@ func (w *Worker) Run(caller context.Context, epoch time.Time) (*result.Report, e
 	if mergeErr != nil {
 		return nil, mergeErr
 	}
-	// The CPU time is that of the whole process, so only one shard may report it.
+	// The CPU time covers the whole process, so only one shard may report it.
 	if !w.cfg.Shared {
 		report.Workers[0].Driver = driver
 	}

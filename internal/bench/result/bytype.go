@@ -76,7 +76,7 @@ func (d *Document) ByType() ([]TypeFigures, error) {
 // AbortedAttempts returns the aborted attempts in the measured windows, by reason.
 func (d *Document) AbortedAttempts() (reasons map[string]int64) {
 	for i := range d.Types {
-		// The entries of single regions repeat those of all regions together.
+		// The entries of single regions repeat the entries of all regions together.
 		if d.Types[i].Region == "" {
 			reasons = addNamed(reasons, d.Types[i].AbortedAttempts)
 		}

@@ -60,7 +60,7 @@ func (c *Counts) sharePPM(n int64) int64 {
 type Unanswered struct {
 	// Due is the number of transactions that became due in the windows, counted at that time, whether or not they ended.
 	Due int64 `json:"due,omitempty"`
-	// Unfinished counts the transactions in flight when a window closed. Hung counts those of them that had waited for
+	// Unfinished counts the transactions in flight when a window closed. Hung counts the unfinished ones that had waited for
 	// more than a second, and for more than three times the 99th percentile of the region's committed transactions.
 	Unfinished int64 `json:"unfinished"`
 	Hung       int64 `json:"hung,omitempty"`
@@ -73,7 +73,7 @@ type Unanswered struct {
 	CarriedOver int64 `json:"carriedOver,omitempty"`
 }
 
-// all returns the number of transactions that were due or carried over. c counts those that finished.
+// all returns the number of transactions that were due or carried over. c counts the finished ones.
 func (u *Unanswered) all(c *Counts) int64 {
 	return c.Ended() + u.Unfinished + u.Unsent() + u.CarriedOver
 }

@@ -322,7 +322,7 @@ func TestGaugesAreNotSubtracted(t *testing.T) {
 	}
 }
 
-// TestFiguresOnlyOfGauges checks that counters of nodes are summed, and that of gauges the largest is kept: positions
+// TestFiguresOnlyOfGauges checks that counters of nodes are summed, and that the largest gauge is kept: positions
 // and terms do not add up.
 func TestFiguresOnlyOfGauges(t *testing.T) {
 	d := &Document{Nodes: []Node{

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// latencies returns latencies like those of a run, with a mode for local transactions and a mode across a wide-area
+// latencies returns latencies as in a run, with a mode for local transactions and a mode across a wide-area
 // link.
 func latencies(rng *rand.Rand, n int) (d tally) {
 	d.histogram = NewHistogram()

@@ -200,7 +200,7 @@ func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic,
 	d.Summary.Wire.CostPerHour = Micros(new(big.Int).Quo(cost.Num(), cost.Denom()).Int64())
 }
 
-// mergeRTT adds an encoded histogram of round trips to h and returns the sum. The shape is that of the first histogram.
+// mergeRTT adds an encoded histogram of round trips to h and returns the sum. The result has the shape of the first histogram.
 // An unreadable histogram counts as not measured.
 func mergeRTT(h *hdrhistogram.Histogram, encoded string) *hdrhistogram.Histogram {
 	if encoded == "" {

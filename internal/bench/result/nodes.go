@@ -77,8 +77,8 @@ func (d *Document) regionOfNode(name string) *Region {
 	return nil
 }
 
-// latencyNear returns the latencies against which a node's lateness is judged, and their name: those of its region's
-// clients, or of all clients if the region committed nothing.
+// latencyNear returns the latencies against which a node's lateness is judged, and their name. They are the
+// latencies of its region's clients, or of all clients if the region committed nothing.
 func (d *Document) latencyNear(node string) (committedLatency, string) {
 	if r := d.regionOfNode(node); r != nil && r.Committed > 0 {
 		return d.committedLatency(r.Name), r.Name

@@ -150,7 +150,7 @@ type Window struct {
 	// MeasuredMicroseconds is the time for which the window was open. It is less than the report's DurationMicroseconds
 	// if the window closed early.
 	MeasuredMicroseconds int64 `json:"measuredMicroseconds,omitempty"`
-	// Sent counts transactions that were due in the window and sent. Unfinished counts those of them that were still in
+	// Sent counts transactions that were due in the window and sent. Unfinished counts the sent ones that were still in
 	// flight when the window closed.
 	Sent       int64 `json:"sent"`
 	Unfinished int64 `json:"unfinished"`

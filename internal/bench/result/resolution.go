@@ -47,7 +47,7 @@ func (x Resolution) coarser(y Resolution) Resolution {
 	return r
 }
 
-// valid returns an error for cell lengths that cannot be merged with those of other reports.
+// valid returns an error for cell lengths that cannot be merged with other reports' cells.
 func (x Resolution) valid() error {
 	for _, n := range []int{x.LatencySeconds, x.Seconds} {
 		// Only the lengths in the table are multiples of each other, which merging requires.

@@ -150,7 +150,7 @@ func (s *sample) beyondRounding() bool {
 }
 
 // regionRepetitions returns the figures of a region in each window. If the document has none for windows, it returns
-// those of the whole run.
+// the figures of the whole run.
 func (d *Document) regionRepetitions(name string) []RepetitionRegion {
 	var out []RepetitionRegion
 	for i := range d.Repetitions {

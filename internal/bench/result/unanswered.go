@@ -188,7 +188,7 @@ func (x *Region) silence(d *Document, r *Report) (out silence) {
 		if w.Region != x.Name || us <= max(hungFloor, out.us) || us < hungFactor*p99 {
 			continue
 		}
-		// The rate is that of the time in which the region did answer.
+		// The rate covers the time in which the region did answer.
 		expected := ratio(max(1, measured-us), 1, x.Committed+x.CarriedIn+x.Aborted, us)
 		if expected < stallExpected {
 			continue

@@ -11,8 +11,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Database is a database as its benchmark clients see it: geobench's own nodes, a database that speaks SQL, or a user's
-// program. It is loaded, its clients talk to it, it becomes quiescent, and its rows are audited. Its opener closes it.
+// Database is a database as its benchmark clients see it: Geobench nodes, an SQL database, or a user's program. A run
+// loads it, sends it transactions, waits until it is quiescent, and audits its rows. The caller that opens it also
+// closes it.
 type Database interface {
 	// Load replaces all rows by the rows of a data set, which workload.Fill returns.
 	Load(ctx context.Context, d Dataset) error
@@ -20,28 +21,28 @@ type Database interface {
 	Clients(region geo.Region) Target
 	// Activity returns the current activity of the database.
 	Activity(ctx context.Context) (Activity, error)
-	// Layout says which nodes hold which rows, and so which of the audited rows are copies of each other.
+	// Layout reports which nodes store which rows. It determines which audited rows are copies of each other.
 	Layout() geo.Layout
-	// Audit sums up the rows of the loaded workload by node, except for nodes with leftOut (nil: none). No client may use
-	// the rows meanwhile. Entries may stop after the last node that the layout names.
+	// Audit returns the sums of the loaded workload's rows, by node. It skips nodes for which leftOut returns true; a nil
+	// leftOut skips none. No client may use the rows during the audit. The result may have more entries than the layout
+	// has nodes.
 	Audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error)
-	// Status returns the figures of the nodes, by geo.NodeID; none if the database does not report them.
+	// Status returns the metrics of the nodes, by geo.NodeID, or nil if the database does not report them.
 	Status(ctx context.Context) ([]admin.Status, error)
 }
 
-// Dataset is the rows that a run begins with.
+// Dataset describes the initial rows of a run.
 type Dataset struct {
 	// Name distinguishes data sets.
 	Name     string
 	Workload workload.Workload
-	// Spec is the workload as in a manifest's spec.workload, with its defaults, and Seed the seed that Workload was made
-	// with.
+	// Spec is the manifest's spec.workload with defaults filled in. Seed is the seed from which Workload was built.
 	Spec json.RawMessage
 	Seed uint64
-	// Traced says that the run records a history, so that procedures keep versions in the rows (package history), which
-	// audits leave out.
+	// Traced is set if the run records a history. Procedures then store versions in the rows (package history), and
+	// audits ignore these versions.
 	Traced bool
-	// Progress, if not nil, is called now and then while rows are loaded, with how many there are so far.
+	// Progress, if not nil, is called from time to time during a load with the number of rows loaded so far.
 	Progress func(rows int64)
 }
 
@@ -57,8 +58,8 @@ type Activity struct {
 	// PendingByNode is the number of pending requests of each node, by geo.NodeID. The numbers add up to Pending. It is
 	// nil if the database does not report them.
 	PendingByNode []int
-	// Operations counts the rows that were used so far. It grows during activity that is pending at no node. It is 0 if
-	// the database does not report it.
+	// Operations is the number of row accesses so far. It also grows while the database works on requests that are
+	// pending at no node. It is 0 if the database does not report it.
 	Operations int64
 	// Leader is the region whose clients talk to the server that currently leads. It is empty if no server leads or the
 	// leader is unknown. Elections is the number of elections since the database was opened.

@@ -1,9 +1,9 @@
 package target
 
-// FieldError says which field of a GeoDatabase a database that runs already does not go with: its value, and what would
-// be right.
+// FieldError reports a field of a GeoDatabase that does not match the running external database. It has the field's
+// value, and a message with the right value.
 type FieldError struct {
-	// Field is as in a manifest, from spec on: spec.external.database.
+	// Field is the path in the manifest, starting with spec: spec.external.database.
 	Field string
 	// Value may be empty if Message contains it or if it is secret.
 	Value, Message string

@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Reasons of outcomes that the target itself makes.
+// Reasons of outcomes that the target itself produces.
 const (
 	ReasonConnectionLost = "connection-lost"
 	ReasonNotConnected   = "not-connected"
@@ -29,13 +29,13 @@ const (
 
 const (
 	openTimeout  = 15 * time.Second      // to reach the region's nodes
-	refusalDelay = 10 * time.Millisecond // so that a closed loop does not spin against a node that is gone
+	refusalDelay = 10 * time.Millisecond // keeps a closed loop from spinning while a node is down
 	firstBackoff = 10 * time.Millisecond
 	lastBackoff  = time.Second
 	maxIncidents = 100
 )
 
-// Native is the target made of the nodes of one region of a database.
+// Native is a target that connects to the database nodes of one region.
 type Native struct {
 	db      *deploy.Database
 	region  geo.Region
@@ -50,8 +50,8 @@ type Native struct {
 	roundTrips map[geo.NodeID]time.Duration
 }
 
-// NewNative returns the target of the clients in a region of db, which choose coordinators as given. It delays messages
-// if db.Emulate is set.
+// NewNative returns the target of the clients in a region of db. The clients choose coordinators according to chooses.
+// The target delays messages if db.Emulate is set.
 func NewNative(db *deploy.Database, region geo.Region, chooses geo.Coordinators) *Native {
 	return &Native{
 		db:        db,
@@ -65,15 +65,15 @@ func NewNative(db *deploy.Database, region geo.Region, chooses geo.Coordinators)
 	}
 }
 
-// Incidents returns problems with the connections, in the order in which they happened: lost connections, and nodes
-// that are now another process. A run with incidents can't be trusted. At most 100 are kept.
+// Incidents implements Target. Incidents are lost connections and nodes whose process has changed. At most 100 are
+// kept.
 func (n *Native) Incidents() []result.Incident {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.incidents)
 }
 
-// Processes returns the process of every node that was talked to, by the node's name.
+// Processes returns the latest process ID of every node that was connected, by node name.
 func (n *Native) Processes() map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,9 +84,9 @@ func (n *Native) Processes() map[string]string {
 	return out
 }
 
-// RoundTrip returns the round trip between the clients and the most distant node of their region: the shortest round
-// trip of each connection, without emulated delays. It is 0 before a connection was made, and if the kernel does not
-// report it.
+// RoundTrip returns the round-trip time to the most distant node of the region, without emulated delays. It uses the
+// shortest round trip measured to each node. It is 0 before the first connection and if the kernel does not report
+// round trips.
 func (n *Native) RoundTrip() (furthest time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -96,7 +96,7 @@ func (n *Native) RoundTrip() (furthest time.Duration) {
 	return furthest
 }
 
-// measured notes the round trip of a connection to a node, of which there may be several.
+// measured records the round trip of a connection to node id. It keeps the shortest of all measurements.
 func (n *Native) measured(id geo.NodeID, took time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,21 +105,21 @@ func (n *Native) measured(id geo.NodeID, took time.Duration) {
 	}
 }
 
-// note notes an incident of a node, with the mutex held.
+// note records an incident of a node. The caller holds n.mu.
 func (n *Native) note(reason, node, message string) {
 	if len(n.incidents) < maxIncidents {
 		n.incidents = append(n.incidents, result.Incident{Reason: result.Reason{Reason: reason, Message: message}, Node: node})
 	}
 }
 
-// lost notes that a connection was lost.
+// lost records that a connection was lost.
 func (n *Native) lost(node, process string, inFlight int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.note(result.ReasonConnectionLost, node, fmt.Sprintf("node %s (process %s): connection lost with %d transactions in flight: %v", node, process, inFlight, err))
 }
 
-// met notes which process a node is.
+// met records the process of node id, and an incident if the node had another process before.
 func (n *Native) met(id geo.NodeID, process string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -137,8 +137,11 @@ func (n *Native) Open(ctx context.Context, sink Sink) (Session, error) {
 		return nil, fmt.Errorf("region %d: the database has regions 0 to %d", n.region, len(t.Regions)-1)
 	}
 	s := &nativeSession{n: n, sink: sink, first: t.Node(n.region, 0, 0), signal: make(chan struct{}, 1)}
+	// The context is the session's, not the caller's: the session outlives Open.
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	per := t.Partitions * t.Replicas
+	// The buffer has room for every route. A route that connects after Open has given up does not block, so Close can
+	// wait for it.
 	opened := make(chan struct{}, per)
 	for i := range per {
 		id := s.first + geo.NodeID(i)
@@ -184,7 +187,7 @@ func (n *Native) Close() error {
 
 type nativeSession struct {
 	n      *Native
-	first  geo.NodeID // of the region
+	first  geo.NodeID // first node of the region
 	routes []*route
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -195,16 +198,16 @@ type nativeSession struct {
 	sink   Sink
 
 	mu      sync.Mutex
-	refused []txn.Outcome // not handed to the sink yet
+	refused []txn.Outcome // not passed to the sink yet
 	signal  chan struct{}
 }
 
-// route is the way to one node.
+// route maintains the connection to one node.
 type route struct {
 	s       *nativeSession
 	id      geo.NodeID
 	address string
-	opened  chan<- struct{} // notified once
+	opened  chan<- struct{} // receives one value after the first connect, then nil
 
 	mu       sync.Mutex
 	conn     *wire.Conn // nil: not connected
@@ -221,7 +224,7 @@ func (s *nativeSession) Submit(t *txn.Transaction) {
 	cause, reason := txn.CauseNode, ReasonNotConnected
 	r.mu.Lock()
 	if r.conn != nil {
-		// It is in flight before it is sent, since its answer may be faster than this goroutine.
+		// Add t to inFlight before it is sent: its answer may arrive before this goroutine continues.
 		r.inFlight[t.ID] = struct{}{}
 		if r.conn.SendTransaction(t) {
 			r.mu.Unlock()
@@ -272,14 +275,14 @@ func (s *nativeSession) deliver(outcomes []txn.Outcome) {
 	s.sinkMu.Unlock()
 }
 
-// refuse hands refusals to the sink, a little later.
+// refuse passes refusals to the sink after refusalDelay.
 func (s *nativeSession) refuse() {
 	defer s.wg.Done()
 	for open := true; open; {
 		select {
 		case <-s.signal:
 		case <-s.ctx.Done():
-			open = false // the refusals up to here are the last
+			open = false // deliver the remaining refusals, then stop
 		}
 		select {
 		case <-time.After(refusalDelay):
@@ -293,7 +296,7 @@ func (s *nativeSession) refuse() {
 	}
 }
 
-// problems says which nodes are not connected.
+// problems describes the nodes that are not connected and their latest errors, or returns "".
 func (s *nativeSession) problems() string {
 	var out []string
 	for _, r := range s.routes {
@@ -309,7 +312,7 @@ func (s *nativeSession) problems() string {
 	return " (" + strings.Join(out, "; ") + ")"
 }
 
-// run keeps the route connected until the session ends.
+// run keeps the node connected until the session is closed.
 func (r *route) run() {
 	defer r.s.wg.Done()
 	backoff := firstBackoff
@@ -320,6 +323,7 @@ func (r *route) run() {
 			r.problem = err
 			r.mu.Unlock()
 			select {
+			// The random part keeps the clients of many workers from reconnecting to a restarted node at the same moment.
 			case <-time.After(backoff/2 + rand.N(backoff)):
 			case <-r.s.ctx.Done():
 			}
@@ -342,7 +346,7 @@ func (r *route) dial() (*wire.Conn, error) {
 	return wire.Dial(r.s.ctx, r.address, h, db.ClientKey, path)
 }
 
-// serve uses a connection until it ends.
+// serve receives outcomes on conn until it closes. The transactions in flight then become Unknown.
 func (r *route) serve(conn *wire.Conn) {
 	name := r.s.n.db.Topology.NodeName(r.id)
 	r.s.n.met(r.id, conn.Process())
@@ -360,6 +364,8 @@ func (r *route) serve(conn *wire.Conn) {
 	r.s.n.measured(r.id, conn.RoundTrip())
 	conn.Close()
 	r.mu.Lock()
+	// Under one lock: a transaction that Submit adds later sees no connection and is refused, so none can miss both
+	// paths.
 	r.conn = nil
 	lost := r.inFlight
 	r.inFlight = map[txn.ID]struct{}{}
@@ -388,9 +394,11 @@ func (r *route) Receive(payload []byte) error {
 		if o.Reason == "" {
 			continue
 		}
-		// A reason is kept for statistics; it must not keep a whole read buffer.
+		// o.Reason points into the read buffer. Statistics keep reasons, so they get a copy that does not keep the whole
+		// buffer alive.
 		own, ok := r.reasons[o.Reason]
 		if !ok {
+			// The bound protects the client's memory from a node that puts variable data into reasons.
 			if len(r.reasons) >= 1000 {
 				return errTooManyReasons
 			}
@@ -413,6 +421,8 @@ func (r *route) Turn() {
 	r.mu.Lock()
 	known := r.batch[:0]
 	for _, o := range r.batch {
+		// An outcome that is not in flight was already delivered or was never requested. The sink gets each transaction
+		// only once.
 		if _, ok := r.inFlight[o.ID]; ok {
 			delete(r.inFlight, o.ID)
 			known = append(known, o)

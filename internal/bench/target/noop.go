@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// NewNoop returns a target that immediately commits everything. result makes the outcomes' results; nil: they are
-// empty.
+// NewNoop returns a target that commits every transaction at once. result computes an outcome's result; if it is nil,
+// results are empty.
 func NewNoop(result func(t *txn.Transaction) []byte) Target { return noop{result} }
 
 type noop struct{ result func(*txn.Transaction) []byte }
@@ -34,7 +34,7 @@ type noopSession struct {
 	mu      sync.Mutex
 	flushed []txn.Outcome
 	closed  bool
-	signal  chan struct{} // holds a token when flushed or closed has changed
+	signal  chan struct{} // holds a token if flushed or closed has changed
 	done    chan struct{}
 }
 
@@ -53,6 +53,8 @@ func (s *noopSession) Flush() {
 		return
 	}
 	s.mu.Lock()
+	// Swapping the slices reuses the array that run has finished with, so that the no-op target adds little garbage to
+	// the measurement.
 	if len(s.flushed) == 0 {
 		s.flushed, s.batch = s.batch, s.flushed
 	} else {
@@ -76,6 +78,7 @@ func (s *noopSession) Close() error {
 
 func (s *noopSession) notify() {
 	select {
+	// signal has room for one token; a token that is already there covers this change, too.
 	case s.signal <- struct{}{}:
 	default:
 	}
@@ -91,6 +94,7 @@ func (s *noopSession) run(sink Sink) {
 		s.mu.Unlock()
 		if len(batch) > 0 {
 			sink(batch)
+			// Outcomes may have been flushed during the sink's call, so read flushed again before closed ends the loop.
 			continue
 		}
 		if closed {

@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Stated is a Database that reports the state of its servers: settings that decide durability and plans, start times,
-// and other active sessions. It is asked before the clients connect and after the audit.
+// Stated is a Database that reports the state of its servers: settings that affect durability and query plans, start
+// times, and other active sessions. State is called before the clients connect and again after the audit.
 type Stated interface {
 	State(ctx context.Context) ([]result.Server, error)
 }

@@ -14,33 +14,33 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// rollbackWithin bounds a rollback; it is documented at Statement.Rollback.
+// rollbackWithin is the timeout of Statement.Rollback; the reason is documented there.
 const rollbackWithin = 5 * time.Second
 
-// Statements is a target that runs stored procedures statement by statement on a database without them, as an
-// interactive client does. It uses a number of connections, each of which runs one transaction at a time.
+// Statements is a target for databases without stored procedures. It executes each procedure statement by statement, as
+// an interactive client does. Each of its connections runs one transaction at a time.
 type Statements struct {
 	// Procedures are the procedures that clients call: catalog.Procedures.
 	Procedures *txn.Registry
 	// Placement determines the classes of transactions.
 	Placement geo.Placement
-	// Connections is the number of connections for each Open, at least 1: transactions that arrive while all are busy
-	// wait. The clients of a region open one session.
+	// Connections is the number of connections per session, at least 1. Transactions that arrive while all are busy wait.
+	// The clients of a region share one session.
 	Connections int
-	// Connect opens a connection, and a new connection in place of a broken one.
+	// Connect opens a connection. It is also called to replace a broken connection.
 	Connect func(ctx context.Context) (Connection, error)
-	// Classify says what an error of the database means.
+	// Classify interprets an error of the database.
 	Classify func(err error) Failure
-	// Pending counts the transactions that run: what Database.Activity is asked for. nil counts nothing.
+	// Pending, if not nil, counts the transactions in progress, for Database.Activity.
 	Pending *atomic.Int64
 
 	mu        sync.Mutex
 	incidents []result.Incident // one of each kind
-	lost      bool              // a connection could not be opened again
-	causeless bool              // Classify has returned no cause for a failure
+	lost      bool              // a broken connection could not be replaced
+	causeless bool              // Classify has returned an invalid cause for a failure
 }
 
-// note notes an incident, the first of its kind.
+// note records an incident if *seen is not set yet, and sets *seen.
 func (s *Statements) note(seen *bool, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,31 +58,34 @@ type Connection interface {
 	Close() error
 }
 
-// Statement is a transaction in progress, in the sense of a txn.Ctx. Each call is a statement, and after a failed
-// statement only Rollback may follow. GetAll returns non-nil values for existing rows, even if they are empty.
+// Statement is a transaction in progress, with the operations of a txn.Ctx. Each call sends one statement. After a
+// failed statement, only Rollback may be called. GetAll returns non-nil values for existing rows, even if they are
+// empty.
 type Statement interface {
-	// Get returns the row's value, or txn.ErrNotFound itself.
+	// Get returns the row's value, or txn.ErrNotFound unwrapped.
 	Get(k txn.Key) (value []byte, err error)
-	// GetAll returns the values of several rows, in the order of their keys, with nil for missing rows. Keys may repeat;
-	// there is at least one.
+	// GetAll returns the values of keys in the order of keys, with nil for missing rows. keys is not empty and may
+	// contain duplicates.
 	GetAll(keys []txn.Key) (values [][]byte, err error)
 	// Scan calls f for the rows of a range, in its order, until f returns false. The range has passed CheckScan.
 	Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error
 	Put(k txn.Key, value []byte) error
-	// Delete removes a row; it need not be there.
+	// Delete removes a row. It is no error if the row does not exist.
 	Delete(k txn.Key) error
 	// Commit commits the transaction. If it fails and Classify reports neither a conflict nor a rollback, the outcome is
 	// unknown.
 	Commit(ctx context.Context) error
-	// Rollback undoes it. It is called once Commit or a statement has failed, too. Its context lives for 5 s, even when
-	// the session has ended meanwhile: a driver that looks at its context first would otherwise send nothing, and the
-	// connection would keep the transaction and its locks. When it fails, the connection is closed: return nil where the
-	// database says that there is nothing left to roll back.
+	// Rollback undoes the transaction. It is also called after Commit or a statement has failed. Its context has a
+	// timeout of 5 s and is not canceled with the session. Otherwise a driver that checks its context first would send
+	// nothing, and the transaction would keep its locks.
+	//
+	// If Rollback fails, the connection is closed. It must return nil if the database reports that there is nothing to
+	// roll back.
 	Rollback(ctx context.Context) error
 }
 
-// Caller is a Statement of a database that runs a workload's own SQL statements instead of the row operations of its
-// procedures: package sqlform.
+// Caller is a Statement that can run a workload's own SQL (package sqlform) in place of the row operations of the
+// workload's procedures.
 type Caller interface {
 	Statement
 	// Call runs t without its commit, and returns the result of its procedure. It passes to use each row that determines
@@ -91,30 +94,31 @@ type Caller interface {
 	Call(t *txn.Transaction, use func(txn.Key)) (result []byte, err error)
 }
 
-// Failure is what an error of a database means.
+// Failure is the interpretation of a database error.
 type Failure struct {
 	// Cause is txn.CauseConflict if a retry may succeed (a serialization failure or a deadlock), else txn.CauseNode. Any
 	// other cause makes the run Invalid, because conflicts would be miscounted.
 	Cause txn.Cause
 	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
 	Reason string
-	// RolledBack means that the transaction has certainly left no trace, even if Commit failed, for example because of a
+	// RolledBack is set if the transaction has certainly left no trace, even if Commit failed, for example because of a
 	// full disk or a constraint. Its outcome is then refused, not unknown.
 	RolledBack bool
-	// Broken says that the connection is of no more use.
+	// Broken is set if the connection is no longer usable.
 	Broken bool
 }
 
 // PoolSize implements Pool.
 func (s *Statements) PoolSize() int { return s.Connections }
 
-// Open implements Target. It fails when a connection cannot be opened.
+// Open implements Target. It fails if any of the connections cannot be opened.
 func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
 	if s.Connections < 1 {
 		return nil, fmt.Errorf("connections: %d is not at least 1", s.Connections)
 	}
 	session := &statements{s: s, sink: sink}
 	session.wake = sync.NewCond(&session.mu)
+	// The session outlives the call: the caller's deadline is for opening, so only Close cancels the transactions.
 	session.ctx, session.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var open []Connection
 	for range s.Connections {
@@ -135,8 +139,8 @@ func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
 	return session, nil
 }
 
-// Incidents implements Target. A broken connection shows only in the outcomes. A connection that cannot be reopened is
-// an incident, since the database may be gone.
+// Incidents implements Target. A connection that breaks shows only in the outcomes. A connection that cannot be
+// replaced is an incident, because the database may be down.
 func (s *Statements) Incidents() []result.Incident {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +150,8 @@ func (s *Statements) Incidents() []result.Incident {
 // Close implements Target.
 func (s *Statements) Close() error { return nil }
 
-// statements is a session: a queue of transactions, and goroutines with a connection each that take from it.
+// statements is a session. It has a queue of transactions, and one goroutine per connection that takes transactions
+// from it.
 type statements struct {
 	s      *Statements
 	ctx    context.Context
@@ -173,17 +178,19 @@ func (s *statements) Flush() {
 	s.mu.Lock()
 	s.queue = append(s.queue, s.batch...)
 	s.mu.Unlock()
-	for range s.batch { // one connection each: other connections would wake up in vain
+	for range s.batch { // wake one connection per transaction; Broadcast would wake others in vain
 		s.wake.Signal()
 	}
 	clear(s.batch)
 	s.batch = s.batch[:0]
 }
 
-// Close implements Session. It waits for the running transactions, whose context ends. Transactions that have not
-// started are refused.
+// Close implements Session. It cancels the context of the running transactions and waits for them. Transactions that
+// have not started are refused.
 func (s *statements) Close() error {
 	s.Flush()
+	// Cancel before closed is set: a goroutine that empties the queue then refuses the transactions instead of running
+	// them.
 	s.cancel()
 	s.mu.Lock()
 	s.closed = true
@@ -193,7 +200,8 @@ func (s *statements) Close() error {
 	return nil
 }
 
-// next takes a transaction from the queue; nil when the session has ended and the queue is empty.
+// next takes a transaction from the queue. It blocks while the queue is empty, and returns nil once the session is
+// closed and the queue is empty.
 func (s *statements) next() *txn.Transaction {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,11 +217,13 @@ func (s *statements) next() *txn.Transaction {
 	return t
 }
 
-// serve runs transactions on a connection, and on others in its place when it breaks.
+// serve runs transactions on connection c, and replaces the connection whenever it breaks.
 func (s *statements) serve(c Connection) {
 	defer s.wg.Done()
 	for t := s.next(); t != nil; t = s.next() {
 		o, broken := s.run(c, t)
+		// The outcome is delivered before the reconnect, which may take seconds and is not part of the transaction's
+		// latency.
 		s.sinkMu.Lock()
 		s.sink([]txn.Outcome{o})
 		s.sinkMu.Unlock()
@@ -226,7 +236,7 @@ func (s *statements) serve(c Connection) {
 			switch {
 			case err == nil:
 				c = next
-			case s.ctx.Err() == nil: // the next transaction is refused, and it is tried again
+			case s.ctx.Err() == nil: // the next transaction is refused, then Connect is tried again
 				s.s.note(&s.s.lost, "a connection broke, and another one cannot be opened: %v", err)
 			}
 		}
@@ -236,14 +246,14 @@ func (s *statements) serve(c Connection) {
 	}
 }
 
-// rollback undoes a transaction, whether or not the session continues.
+// rollback undoes a transaction, even after the session is closed.
 func (s *statements) rollback(st Statement) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), rollbackWithin)
 	defer cancel()
 	return st.Rollback(ctx)
 }
 
-// run runs one transaction and reports whether its connection is broken.
+// run runs one transaction and reports whether the connection must be replaced. c is nil if there is no connection.
 func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broken bool) {
 	o = txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonNotConnected}
 	if s.ctx.Err() != nil {
@@ -260,17 +270,21 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	}
 	failed := func(err error, unknown bool) (txn.Outcome, bool) {
 		f := s.s.Classify(err)
+		// After Close, statements fail because their context is canceled. Such an error needs no valid cause from Classify.
 		if s.ctx.Err() == nil && f.Cause != txn.CauseConflict && f.Cause != txn.CauseNode {
 			s.s.note(&s.s.causeless, "Classify gives %q the cause %v: a failure is a conflict or the node's", err, f.Cause)
 			f.Cause = txn.CauseNode
 		}
 		o.Cause, o.Reason = f.Cause, f.Reason
 		switch {
+		// A conflict always rolls back, so even a failed Commit has a known outcome here.
 		case f.Cause == txn.CauseConflict:
 			o.Status = txn.Aborted
 		case unknown && !f.RolledBack:
 			o.Status = txn.Unknown
 		}
+		// The status stays as determined above: a Commit that Close interrupted remains unknown. Only its cause is the
+		// client.
 		if s.ctx.Err() != nil {
 			o.Cause, o.Reason = txn.CauseClient, ReasonSessionClosed
 		}
@@ -293,9 +307,12 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	}
 	o.Class = txn.ClassOf(seen.multiHome, seen.multiPartition)
 	switch {
+	// A database error takes precedence over err: the procedure may have replaced or hidden it.
 	case seen.err != nil:
 		rollback := s.rollback(st)
 		o, broken = failed(seen.err, false)
+		// If the rollback fails, the server may still have the transaction open, with its locks. Closing the connection
+		// ends it.
 		return o, broken || rollback != nil
 	case err != nil:
 		rollback := s.rollback(st)
@@ -312,9 +329,9 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	return txn.Outcome{ID: t.ID, Status: txn.Committed, Class: o.Class, Result: result}, false
 }
 
-// witness is the procedure's view of a transaction. It records the extent of the procedure's accesses, and the
-// database's first error. Every later statement returns this error, and the transaction ends with it, however the
-// procedure handles it.
+// witness is the txn.Ctx that a procedure sees. It records which homes and partitions the procedure accesses, and the
+// first error of the database. All later statements return this error. The transaction fails with it, even if the
+// procedure ignores it.
 type witness struct {
 	st                        Statement
 	placement                 geo.Placement
@@ -325,6 +342,7 @@ type witness struct {
 }
 
 func (w *witness) use(k txn.Key) {
+	// A row that every partition stores is local everywhere, and does not affect the class.
 	if k.Everywhere() {
 		return
 	}
@@ -336,7 +354,8 @@ func (w *witness) use(k txn.Key) {
 	w.multiPartition = w.multiPartition || c.Partition != w.first.Partition
 }
 
-// call has the database run a transaction.
+// call runs t through c and records database errors. An abort by the transaction itself and an unreadable answer are
+// not database errors.
 func (w *witness) call(c Caller, t *txn.Transaction) ([]byte, error) {
 	result, err := c.Call(t, w.use)
 	if abort := txn.Abort(""); err != nil && !errors.As(err, &abort) && !errors.Is(err, txn.ErrProcedure) {
@@ -379,6 +398,7 @@ func (w *witness) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	if w.err != nil {
 		return w.err
 	}
+	// An invalid range is the procedure's mistake, so the error is not recorded as the database's.
 	if err := r.CheckScan(); err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
-// Package target defines the interface of a load generator to a database, which takes transactions and answers each of
-// them exactly once. Native targets are the nodes of a database in the generator's region. The no-op target immediately
-// commits everything, to measure the generator alone.
+// Package target defines the load generator's interface to a database. A target takes transactions and reports exactly
+// one outcome for each. The native target connects to the database nodes in the generator's region. The no-op target
+// commits every transaction at once, which measures the generator alone.
 package target
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Sink takes outcomes, from another goroutine than the session's and never two batches at a time. The slice is reused
-// once it returns.
+// Sink receives outcomes. It is called from a goroutine other than the session's, with one batch at a time. The slice
+// is reused after the call.
 type Sink func(outcomes []txn.Outcome)
 
 // Session is the connection of one load generator, used by one goroutine.
@@ -20,13 +20,13 @@ type Session interface {
 	Submit(t *txn.Transaction)
 	// Flush sends buffered data. It does not wait for the network.
 	Flush()
-	// Close closes the session, and waits for work that must not be abandoned. Unfinished transactions become Refused if
-	// they have certainly left no trace, for example because they were queued or not committed yet. Otherwise they become
-	// Unknown. The sink is not called after it returns.
+	// Close closes the session and waits for work that must not be abandoned. An unfinished transaction becomes Refused
+	// if it has certainly left no trace, for example because it was still queued. Otherwise it becomes Unknown. The sink
+	// is not called after Close returns.
 	Close() error
 }
 
-// Pool is a Target with a limit on concurrent transactions of a session; further transactions wait.
+// Pool is a Target that limits the concurrent transactions of a session. Further transactions wait.
 type Pool interface {
 	PoolSize() int
 }
@@ -34,8 +34,7 @@ type Pool interface {
 // Target opens sessions. It serves the clients of one region; Database serves all regions.
 type Target interface {
 	Open(ctx context.Context, sink Sink) (Session, error)
-	// Incidents returns problems with the connections, in the order in which they happened: a run with incidents can't be
-	// trusted.
+	// Incidents returns connection problems in the order in which they happened. A run with incidents can't be trusted.
 	Incidents() []result.Incident
 	Close() error
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// NoCopy is the message of a check that has nothing to look at.
+// NoCopy is the message of a check that received no copies.
 const NoCopy = "no copy was audited"
 
-// Judge returns a check of copies. It fails with the message wrong unless that is empty, and if there is no copy;
-// otherwise its message is right.
+// Judge returns a check of copies. The check fails with NoCopy if there is no copy, and with the message wrong if wrong
+// is not empty. Otherwise it passes with the message right.
 func Judge(check string, copies []Copy, wrong, right string) Check {
 	switch {
 	case len(copies) == 0:
@@ -21,7 +21,7 @@ func Judge(check string, copies []Copy, wrong, right string) Check {
 	return Check{Name: check, Passed: true, Message: right}
 }
 
-// SumNames returns the names of the sums of two copies, sorted.
+// SumNames returns the sorted union of the names in a and b.
 func SumNames(a, b map[string]int64) []string {
 	names := make(map[string]int64, len(a)+len(b))
 	maps.Copy(names, a)
@@ -29,8 +29,8 @@ func SumNames(a, b map[string]int64) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// CopiesAgree checks that every copy has the same sums, and says the first few that differ, in the order of copies and
-// names. Without any copy it fails.
+// CopiesAgree returns a check that passes if every copy has the same sums as the first. Its message names the first few
+// differences, ordered by copy and name. Without any copy it fails.
 func CopiesAgree(copies []Copy) Check {
 	var wrong []string
 	for i := 1; i < len(copies); i++ {
@@ -48,8 +48,8 @@ func CopiesAgree(copies []Copy) Check {
 	return Judge("copies-agree", copies, FirstOf(wrong), right)
 }
 
-// WithinLedger checks, in every copy, that the sum called name has moved from initial by the committed effects that the
-// clients know.
+// WithinLedger returns a check that passes if, in every copy, the sum called name is initial plus the effects that
+// clients know to be committed.
 func WithinLedger(check, name string, initial int64, copies []Copy, effect Interval) Check {
 	low, high := initial+effect.Low, initial+effect.High
 	expected := fmt.Sprintf("initial %d and committed %+d make %d", initial, effect.Low, low)
@@ -70,8 +70,8 @@ func WithinLedger(check, name string, initial int64, copies []Copy, effect Inter
 	return JudgeHeld(check, copies, wrong, expected)
 }
 
-// JudgeHeld is Judge for copies that should all hold expected. wrong has an entry with the actual contents for each
-// copy that does not; the message has the first few entries.
+// JudgeHeld is Judge for copies that should all hold expected. wrong describes the actual contents of each copy that
+// does not; the message shows the first few entries.
 func JudgeHeld(check string, copies []Copy, wrong []string, expected string) Check {
 	said := ""
 	if len(wrong) > 0 {

@@ -2,11 +2,11 @@ package workload
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// Committed counts the committed transactions of a generator by type, as far as their clients know. It is for ledgers
-// of workloads in which each type always has the same effect on the data.
+// Committed counts a generator's committed transactions by type, as their clients know them. It serves ledgers of
+// workloads in which each type always has the same effect on the data.
 type Committed struct {
-	counts   []Interval // by type, of the outcomes passed to Done
-	underway []int      // the type plus 1 of each client's transaction, 0 for none
+	counts   []Interval // by type, from the outcomes passed to Done and Late
+	underway []int      // by client, the type of its transaction in flight plus 1; 0 for none
 	unknown  map[txn.ID]int
 }
 
@@ -15,10 +15,10 @@ func NewCommitted(types, clients int) *Committed {
 	return &Committed{counts: make([]Interval, types), underway: make([]int, clients), unknown: map[txn.ID]int{}}
 }
 
-// Begin notes that a client has a transaction of a type under way.
+// Begin records that the client has a transaction of type kind in flight.
 func (c *Committed) Begin(client, kind int) { c.underway[client] = kind + 1 }
 
-// Done is Generator.Done. It returns the type of the client's transaction.
+// Done implements Generator.Done. It also returns the type of the client's transaction.
 func (c *Committed) Done(client int, o txn.Outcome) (kind int) {
 	kind = c.underway[client] - 1
 	c.underway[client] = 0
@@ -28,6 +28,7 @@ func (c *Committed) Done(client int, o txn.Outcome) (kind int) {
 		count.High++
 	case txn.Unknown:
 		count.High++
+		// A transaction beyond the bound leaves the interval wide, which is still correct.
 		if len(c.unknown) < MaxUnknown {
 			c.unknown[o.ID] = kind
 		}
@@ -35,12 +36,13 @@ func (c *Committed) Done(client int, o txn.Outcome) (kind int) {
 	return kind
 }
 
-// Late is Generator.Late.
+// Late implements Generator.Late.
 func (c *Committed) Late(o txn.Outcome) {
 	kind, ok := c.unknown[o.ID]
 	if !ok || o.Status == txn.Unknown {
 		return
 	}
+	// A second report about the same transaction must not count again.
 	delete(c.unknown, o.ID)
 	if o.Status == txn.Committed {
 		c.counts[kind].Low++
@@ -49,12 +51,13 @@ func (c *Committed) Late(o txn.Outcome) {
 	}
 }
 
-// Times returns how many transactions of these types were committed, times what each of them does. Those under way
-// count as unknown.
+// Times returns effect times the number of committed transactions of these types. Transactions in flight count as
+// unknown.
 func (c *Committed) Times(effect int64, kinds ...int) (sum Interval) {
 	for _, kind := range kinds {
 		sum.Low += effect * c.counts[kind].Low
 		sum.High += effect * c.counts[kind].High
+		// A transaction in flight may or may not have committed, so it raises only the upper bound.
 		for _, u := range c.underway {
 			if u == kind+1 {
 				sum.High += effect

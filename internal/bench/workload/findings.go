@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Finding is a violation of a rule about rows at one place. Audit finds it in a shard and returns it as sums under
-// names that FindingName makes. It omits the sums if there is no violation, so that the findings of a copy's shards can
-// be added.
+// Finding is a violation of a rule about rows at one place. Audit detects it in a shard and returns it as sums under
+// names that FindingName makes. Audit omits the sums of a place without a violation, so that the findings of a copy's
+// shards can be added.
 type Finding struct {
-	// Place lists numbers from the largest part to the smallest, such as a warehouse and a district. It should lie in one
-	// shard.
+	// Place identifies the place by numbers, from the largest part to the smallest: a warehouse and a district, for
+	// example. All its rows should lie in one shard.
 	Place []uint64
-	// Values are the nonzero sums, by their names: "" if a finding has one sum.
+	// Values maps the name of each sum to its nonzero value. The name is "" if a finding has only one sum.
 	Values map[string]int64
 }
 
-// FindingName is the name of a sum about a violation of a rule at a place: rule/place/what, such as 9/1/4/ for rule 9
-// at district 4 of warehouse 1. Neither rule nor what contains a slash.
+// FindingName returns the name of a sum about a violation of a rule at a place: rule/place/what, such as 9/1/4/ for
+// rule 9 at district 4 of warehouse 1. Neither rule nor what may contain a slash.
 func FindingName(rule, what string, place ...uint64) string {
 	b := []byte(rule)
 	for _, n := range place {
@@ -28,7 +28,7 @@ func FindingName(rule, what string, place ...uint64) string {
 	return string(append(append(b, '/'), what...))
 }
 
-// findings returns the violations of a rule in a copy's sums, in the order of places.
+// findings returns the violations of a rule in a copy's sums, sorted by place.
 func findings(sums map[string]int64, rule string) (all []Finding) {
 	at := map[string]map[string]int64{} // values by place
 	for name, v := range sums {
@@ -56,8 +56,9 @@ func findings(sums map[string]int64, rule string) (all []Finding) {
 	return all
 }
 
-// NoFindings checks that no copy has a finding about a rule. says describes a finding: its place, and the violation
-// there. holds is the message if there is no finding, without the number of copies.
+// NoFindings returns a check that passes if no copy has a finding about rule. says returns the place of a finding and
+// describes the violation there. holds is the message of a passed check, to which NoFindings appends the number of
+// copies.
 func NoFindings(check, rule string, copies []Copy, says func(Finding) (where, what string), holds string) Check {
 	var wrong []string
 	for i := range copies {
@@ -69,7 +70,7 @@ func NoFindings(check, rule string, copies []Copy, says func(Finding) (where, wh
 	return Judge(check, copies, FirstOf(wrong), fmt.Sprintf("%s in %d of %d copies", holds, len(copies), len(copies)))
 }
 
-// FirstOf lists the first few entries of wrong, and the number of further entries.
+// FirstOf joins the first three entries of wrong with "; " and appends the number of further entries.
 func FirstOf(wrong []string) string { return firstOf(wrong, "; ") }
 
 func firstOf(wrong []string, separator string) string {
@@ -84,13 +85,13 @@ func firstOf(wrong []string, separator string) string {
 	}
 }
 
-// Imbalance sums the differences of numbered rows, such as the customers of a district. The parts of each row's balance
-// may lie in several shards, and a sum for each row would be too many. The sum is 0 if no row is off, and otherwise
-// nonzero, except with a probability of about 2^-63. If a single row is off, its number is known. The zero value is
-// ready for use.
+// Imbalance sums the differences of numbered rows, such as the customers of a district. The parts of a row's balance
+// may lie in several shards, and one sum per row would be too many. If no row is off, all sums are 0. Otherwise some
+// sum is nonzero, except with a probability of about 2^-63. If exactly one row is off, the sums identify it. The zero
+// value is ready for use.
 type Imbalance struct {
-	sum, byNumber int64 // of the differences, plain and times the row's number
-	hash          int64 // of the differences times a random number of the row's, modulo 2^64
+	sum, byNumber int64 // sums of the differences: plain, and weighted by the row's number
+	hash          int64 // sum of the differences, weighted by the hash of the row's number, modulo 2^64
 }
 
 // Names of an imbalance's sums, other than the sum of the differences.
@@ -99,32 +100,35 @@ const (
 	imbalanceHash     = "hash"
 )
 
-// Add adds a difference of a row.
+// Add adds the difference of the row with this number.
 func (b *Imbalance) Add(number uint64, difference int64) {
 	b.sum += difference
 	b.byNumber += int64(number) * difference
 	b.hash += oddHash(number) * difference
 }
 
-// Each calls f for the sums that make a finding of the imbalance, with the name that FindingName takes for each.
+// Each calls f for each sum. what is the name of the sum for FindingName.
 func (b *Imbalance) Each(f func(what string, value int64)) {
 	f("", b.sum)
 	f(imbalanceByNumber, b.byNumber)
 	f(imbalanceHash, b.hash)
 }
 
-// OffAlone returns the number of the row that is off, for a finding of an imbalance, if only one row is off. Values[""]
-// is the sum of the differences of all rows.
+// OffAlone returns the number of the row that is off, for a finding of an Imbalance. alone is false if several rows are
+// off. Values[""] is the sum of the differences of all rows.
 func (f *Finding) OffAlone() (number uint64, alone bool) {
 	sum := f.Values[""]
+	// With one row off, by-number is its number times sum: any remainder or negative quotient means several rows.
 	if sum == 0 || f.Values[imbalanceByNumber]%sum != 0 || f.Values[imbalanceByNumber]/sum < 0 {
 		return 0, false
 	}
 	number = uint64(f.Values[imbalanceByNumber] / sum)
+	// Several rows may give an integral quotient by accident; the hash rules that out.
 	return number, f.Values[imbalanceHash] == oddHash(number)*sum
 }
 
-// oddHash is SplitMix64's number, made odd so that no difference of a single row vanishes modulo 2^64.
+// oddHash returns the SplitMix64 hash of number with the lowest bit set. An odd factor is invertible modulo 2^64, so a
+// nonzero difference of a single row never vanishes.
 func oddHash(number uint64) int64 {
 	x := (number + 1) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

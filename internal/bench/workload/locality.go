@@ -10,30 +10,30 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Locality says how many home regions and partitions transactions touch. It has the shares, in percent, of the
-// transactions that touch more than one, and the numbers that these touch. A number of 0 stands for two, in workloads
-// whose manifests have no such field.
+// Locality configures how many home regions and partitions transactions access. The shares, in percent, are those of
+// transactions that access several homes or partitions. The numbers are the homes or partitions that such a transaction
+// accesses; 0 means 2, for workloads whose manifests have no such field.
 type Locality struct {
 	MultiHomePercent  int32
 	HomesPerMultiHome int32
-	// HomesThetaPercent, if it is set, takes the place of HomesPerMultiHome: multi-home transactions touch k + 1 homes, up
-	// to all there are, in proportion to 1 / k^theta. It is theta in hundredths.
+	// HomesThetaPercent is theta in hundredths. If it is set, it replaces HomesPerMultiHome: a multi-home transaction
+	// accesses k + 1 homes with a probability in proportion to 1 / k^theta, up to all homes.
 	HomesThetaPercent *int32
-	// OtherHomesThetaPercent, if it is set, draws the homes other than the client's by distance. The k-th nearest region
-	// has a probability in proportion to 1 / k^theta. Distance is the round trip and, if two are equal, the order of the
-	// regions. The field is theta in hundredths. Without it all homes have equal probabilities.
+	// OtherHomesThetaPercent is theta in hundredths. If it is set, homes other than the client's are drawn by distance:
+	// the k-th nearest region has a probability in proportion to 1 / k^theta. Distance is the round-trip time; the order
+	// of the regions breaks ties. If it is nil, all homes have equal probabilities.
 	OtherHomesThetaPercent *int32
-	// OtherHomesRanks, if set, replaces round trips as the distance. For each region that rows call home it lists all
-	// other such regions, the nearest first.
+	// OtherHomesRanks, if set, replaces round-trip times as the distance. For each home region it lists all other home
+	// regions, nearest first.
 	OtherHomesRanks             []v1alpha1.HomeRanks
 	MultiPartitionPercent       int32
 	PartitionsPerMultiPartition int32
-	// ForeignSingleHomePercent is the share, in percent, of the single-home transactions that touch another home than the
-	// client's. All other homes have equal probabilities (delftdata/Penteract's foreign single-home transactions).
+	// ForeignSingleHomePercent is the share, in percent, of single-home transactions whose home is not the client's. All
+	// other homes have equal probabilities (the foreign single-home transactions of delftdata/Penteract).
 	ForeignSingleHomePercent int32
 }
 
-// most returns the largest number of homes and of partitions that a transaction touches, given the number of regions.
+// most returns the largest number of homes and of partitions that a transaction accesses, given the number of regions.
 func (l Locality) most(regions int64) (homes, partitions int64) {
 	homes, partitions = 1, 1
 	switch {
@@ -56,8 +56,8 @@ func orTwo(n int32) int32 {
 	return n
 }
 
-// Validate checks that a topology has the homes and partitions. field, such as spec.workload.rmw, holds the fields that
-// errors name; these have the names of the fields of Locality.
+// Validate checks the parameters against the homes and partitions of t. Errors name fields of Locality, prefixed with
+// field, such as spec.workload.rmw.
 func (l Locality) Validate(t *geo.Topology, field string) error {
 	regions, partitions := int64(t.Placement().Regions), int64(t.Partitions)
 	homes, parts := l.most(regions)
@@ -72,6 +72,7 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 		return fmt.Errorf("%s.homesThetaPercent: %d is not between 0 and 1000", field, *l.HomesThetaPercent)
 	case l.OtherHomesThetaPercent != nil && (*l.OtherHomesThetaPercent < 0 || *l.OtherHomesThetaPercent > 1000):
 		return fmt.Errorf("%s.otherHomesThetaPercent: %d is not between 0 and 1000", field, *l.OtherHomesThetaPercent)
+	// Without any round-trip time all distances are equal, and the order of the regions would decide.
 	case l.OtherHomesThetaPercent != nil && len(l.OtherHomesRanks) == 0 && t.Links != nil && regions > 1 && t.LongestRTT() == 0:
 		return fmt.Errorf("%s.otherHomesThetaPercent: %d needs to know which regions are near, and no round trips are declared; leave it out", field, *l.OtherHomesThetaPercent)
 	case l.MultiPartitionPercent > 0 && partitions < 2:
@@ -88,7 +89,8 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 	return l.validateRanks(t, field+".otherHomesRanks")
 }
 
-// validateRanks checks that the ranks, which field holds, list for each home all other homes.
+// validateRanks checks that OtherHomesRanks has one entry per home and that each entry lists all other homes. Errors
+// name field.
 func (l Locality) validateRanks(t *geo.Topology, field string) error {
 	if len(l.OtherHomesRanks) == 0 {
 		return nil
@@ -119,30 +121,31 @@ func (l Locality) validateRanks(t *geo.Topology, field string) error {
 	return nil
 }
 
-// ValidateItems checks that transactions have enough items to touch all their homes and partitions. It is for workloads
-// whose manifests set the number of items in field, such as spec.workload.rmw.recordsPerTransaction. Errors call the
-// items by noun.
+// ValidateItems checks that a transaction has enough items to access all its homes and partitions. field is the
+// manifest's number of items, such as spec.workload.rmw.recordsPerTransaction. Errors name the items by noun.
 func (l Locality) ValidateItems(t *geo.Topology, field string, items int64, noun string) error {
+	// Items cycle through homes and partitions at the same time, so the larger number suffices.
 	if homes, parts := l.most(int64(t.Placement().Regions)); max(homes, parts) > items {
 		return fmt.Errorf("%s: %d %s cannot lie in %d homes and %d partitions; make it at least %d", field, items, noun, homes, parts, max(homes, parts))
 	}
 	return nil
 }
 
-// Cells draws, for one transaction after another, the cells that it touches.
+// Cells draws the cells that each transaction accesses.
 type Cells struct {
 	locality            Locality
 	regions, partitions int
 	rng                 *rand.Rand
-	further             *Zipf // of the homes other than the client's, if their number is drawn
-	nearer              *Zipf // of the other homes' ranks by distance, if these are used
+	further             *Zipf // draws the number of further homes; nil if it is fixed
+	nearer              *Zipf // draws the rank of another home by distance; nil if all are equally likely
 	ranks               [][]int
-	homes, parts        []int // of the transaction
-	foreign             bool  // the transaction's one home is not the client's
-	meet                int   // after this number of items, homes and parts are both at their start again
+	homes, parts        []int // of the current transaction
+	foreign             bool  // the transaction has one home, which is not the client's
+	// least common multiple of len(homes) and len(parts): the items after which both cycles restart together
+	meet int
 }
 
-// NewCells returns a Cells for a valid locality, with rng as the random generator.
+// NewCells returns a Cells for a valid locality. It draws from rng.
 func NewCells(l Locality, t *geo.Topology, rng *rand.Rand) *Cells {
 	c := &Cells{locality: l, regions: t.Placement().Regions, partitions: t.Partitions, rng: rng}
 	if l.HomesThetaPercent != nil {
@@ -157,7 +160,7 @@ func NewCells(l Locality, t *geo.Topology, rng *rand.Rand) *Cells {
 	return c
 }
 
-// nearest returns the regions but home, the nearest first.
+// nearest returns the regions except home, nearest first.
 func (l Locality) nearest(t *geo.Topology, home, regions int) (others []int) {
 	if i := slices.IndexFunc(l.OtherHomesRanks, func(r v1alpha1.HomeRanks) bool { return r.Region == t.Regions[home] }); i >= 0 {
 		for _, name := range l.OtherHomesRanks[i].Others {
@@ -168,7 +171,7 @@ func (l Locality) nearest(t *geo.Topology, home, regions int) (others []int) {
 	return byDistance(t, home, regions)
 }
 
-// byDistance returns the regions except home, sorted by round trip.
+// byDistance returns the regions except home, sorted by round-trip time.
 func byDistance(t *geo.Topology, home, regions int) []int {
 	var others []int
 	for r := range regions {
@@ -176,13 +179,15 @@ func byDistance(t *geo.Topology, home, regions int) []int {
 			others = append(others, r)
 		}
 	}
+	// A stable sort keeps the order of the regions for equal round-trip times.
 	slices.SortStableFunc(others, func(a, b int) int {
 		return cmp.Compare(t.RTT(geo.Region(home), geo.Region(a)), t.RTT(geo.Region(home), geo.Region(b)))
 	})
 	return others
 }
 
-// Draw chooses the homes, home and others at random, and the partitions, all at random, of the next transaction.
+// Draw draws the homes and partitions of the next transaction. The first home is home, unless the transaction is
+// foreign; all others are random.
 func (c *Cells) Draw(home geo.Region) {
 	homes, parts := 1, 1
 	if c.rng.Int32N(100) < c.locality.MultiHomePercent {
@@ -191,7 +196,7 @@ func (c *Cells) Draw(home geo.Region) {
 			homes = 1 + int(c.further.Draw(c.rng, uint64(c.regions-1)))
 		}
 	}
-	// Random numbers are drawn only for configured features, so that workloads without them stay unchanged.
+	// Draw random numbers only for configured features, so that workloads without them keep their transactions.
 	c.foreign = homes == 1 && c.locality.ForeignSingleHomePercent > 0 && c.rng.Int32N(100) < c.locality.ForeignSingleHomePercent
 	if c.foreign {
 		home = Other(c.rng, home, c.regions)
@@ -204,21 +209,20 @@ func (c *Cells) Draw(home geo.Region) {
 	c.meet = homes * parts / GCD(homes, parts)
 }
 
-// Of returns the cell of the transaction's i-th item, counted from 0: items go round the chosen homes and partitions by
-// turns. Of(0) is in the home that Draw was given, the client's own, unless the transaction is foreign.
+// Of returns the cell of the transaction's i-th item, counted from 0. Items cycle through the chosen homes and
+// partitions. Of(0) is in the home passed to Draw, unless the transaction is foreign.
 func (c *Cells) Of(i int) geo.Cell {
-	// Both rings turn together, and shift by one when they meet again, so that all pairs occur.
+	// Both cycles advance together. After meet items the partitions shift by one, so that all pairs occur.
 	return geo.Cell{Home: geo.Region(c.homes[i%len(c.homes)]), Partition: c.parts[(i+i/c.meet)%len(c.parts)]}
 }
 
-// Homes returns the number of homes that the transaction touches. The first items of the transaction, up to this
-// number, are in different homes.
+// Homes returns the number of homes that the transaction accesses. Its first Homes() items are in different homes.
 func (c *Cells) Homes() int { return len(c.homes) }
 
 // Foreign reports whether the transaction touches exactly one home, and that home is not the client's.
 func (c *Cells) Foreign() bool { return c.foreign }
 
-// Other draws uniformly from 0 .. n-1 without x.
+// Other draws uniformly from 0 .. n-1 except x; n must be at least 2.
 func Other[T ~int](rng *rand.Rand, x T, n int) T {
 	o := T(rng.IntN(n - 1))
 	if o >= x {
@@ -227,7 +231,7 @@ func Other[T ~int](rng *rand.Rand, x T, n int) T {
 	return o
 }
 
-// otherHome draws a region, which may be home where all are drawn alike.
+// otherHome draws a region. If all homes are equally likely, it may return home itself.
 func (c *Cells) otherHome(home geo.Region) int {
 	if c.nearer == nil {
 		return c.rng.IntN(c.regions)
@@ -235,7 +239,7 @@ func (c *Cells) otherHome(home geo.Region) int {
 	return c.ranks[home][c.nearer.Draw(c.rng, uint64(c.regions-1))-1]
 }
 
-// choose appends to dst first and n-1 others in the order in which they are drawn.
+// choose appends first and n-1 further distinct values to dst, in the order in which draw returns them.
 func choose(dst []int, first, n int, draw func() int) []int {
 	dst = append(dst, first)
 	for len(dst) < n {
@@ -246,7 +250,7 @@ func choose(dst []int, first, n int, draw func() int) []int {
 	return dst
 }
 
-// GCD returns the greatest common divisor of two numbers of 0 or more.
+// GCD returns the greatest common divisor of two numbers >= 0.
 func GCD[T int | uint64](a, b T) T {
 	for b != 0 {
 		a, b = b, a%b
@@ -254,8 +258,8 @@ func GCD[T int | uint64](a, b T) T {
 	return a
 }
 
-// DrawPair draws the cells of a transaction that touches one cell or, if it is global, two. The first cell is in the
-// home of its client. The second is any other cell, with equal probabilities.
+// DrawPair draws the cells of a transaction that accesses one cell or, if global is set, two. The first cell is in
+// home, the client's home. The second is any other cell, with equal probabilities. For one cell, second equals first.
 func DrawPair(rng *rand.Rand, t *geo.Topology, home geo.Region, global bool) (first, second geo.Cell) {
 	first = geo.Cell{Home: home, Partition: rng.IntN(t.Partitions)}
 	if !global {
@@ -263,14 +267,15 @@ func DrawPair(rng *rand.Rand, t *geo.Topology, home geo.Region, global bool) (fi
 	}
 	own := int(home)*t.Partitions + first.Partition
 	other := rng.IntN(t.Placement().Cells() - 1)
+	// Skip the first cell: other is drawn from one number less.
 	if other >= own {
 		other++
 	}
 	return first, geo.Cell{Home: geo.Region(other / t.Partitions), Partition: other % t.Partitions}
 }
 
-// CheckGlobal checks the share of transactions that touch two cells. field, such as spec.workload.micro.globalPercent,
-// holds it in the manifest.
+// CheckGlobal checks the share of transactions that access two cells, in percent. field is its field in the manifest,
+// such as spec.workload.micro.globalPercent.
 func CheckGlobal(field string, percent int32, t *geo.Topology) error {
 	switch {
 	case percent < 0 || percent > 100:

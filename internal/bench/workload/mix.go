@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Mix draws one of several kinds, in proportion to their shares.
-type Mix []int32 // the sums of the shares up to each kind
+// Mix draws one of several kinds with probabilities in proportion to their shares.
+type Mix []int32 // cumulative shares, by kind
 
-// CheckMix checks the shares of a mix, in percent. field, such as spec.workload.tpcc.mix, holds them in the manifest.
+// CheckMix checks that the shares of a mix, in percent, are not negative and sum to 100. field is their field in the
+// manifest, such as spec.workload.tpcc.mix.
 func CheckMix(field string, shares ...int32) error { return CheckMixOf(100, field, shares...) }
 
-// CheckMixOf is CheckMix of shares that sum to whole, such as 1000 where they are per mille.
+// CheckMixOf is CheckMix for shares that sum to whole, such as 1000 for shares per mille.
 func CheckMixOf(whole int64, field string, shares ...int32) error {
 	sum, least := int64(0), int32(0)
 	for _, share := range shares {
@@ -25,7 +26,7 @@ func CheckMixOf(whole int64, field string, shares ...int32) error {
 	return nil
 }
 
-// NewMix returns the mix of kinds 0, 1, ... with these shares, which CheckMix or CheckMixOf finds right.
+// NewMix returns the mix of kinds 0, 1, ... with these shares. The shares must have passed CheckMix or CheckMixOf.
 func NewMix(shares ...int32) Mix {
 	m := make(Mix, len(shares))
 	sum := int32(0)
@@ -36,8 +37,8 @@ func NewMix(shares ...int32) Mix {
 	return m
 }
 
-// PartOf returns which of n equal parts of the measured time contains an instant: 0 before the measured time, and the
-// last part after it.
+// PartOf returns the index of the part that contains the instant elapsed, if the measured time is divided into n equal
+// parts. It returns 0 before the measured time and n-1 after it.
 func PartOf(elapsed, measured time.Duration, n int) int {
 	if n <= 1 || elapsed < 0 || measured <= 0 {
 		return 0
@@ -45,14 +46,15 @@ func PartOf(elapsed, measured time.Duration, n int) int {
 	return min(n-1, int(float64(elapsed)/float64(measured)*float64(n)))
 }
 
-// Mixes are consecutive mixes of the same kinds in equal parts of the measured time; a single mix never changes.
+// Mixes is a sequence of mixes of the same kinds, each for an equal part of the measured time. A single mix never
+// changes.
 type Mixes struct {
-	Of       [][]int32 // shares of kinds, in percent
+	Of       [][]int32 // shares of the kinds in each mix, in percent
 	measured time.Duration
 	draw     []Mix
 }
 
-// NewMixes returns these mixes over the measured time.
+// NewMixes returns a Mixes with the given shares over the measured time.
 func NewMixes(measured time.Duration, of ...[]int32) *Mixes {
 	m := &Mixes{Of: of, measured: measured}
 	for _, shares := range of {
@@ -61,8 +63,8 @@ func NewMixes(measured time.Duration, of ...[]int32) *Mixes {
 	return m
 }
 
-// CheckMixes checks the shares of mixes, in percent. Errors name field, such as spec.workload.smallbank.mixPhases, and
-// the place there.
+// CheckMixes checks the shares of each mix like CheckMix. Errors name the mix by field and index, such as
+// spec.workload.smallbank.mixPhases[1].
 func CheckMixes(field string, of ...[]int32) error {
 	for i, shares := range of {
 		if err := CheckMix(fmt.Sprintf("%s[%d]", field, i), shares...); err != nil {
@@ -72,7 +74,7 @@ func CheckMixes(field string, of ...[]int32) error {
 	return nil
 }
 
-// MixShares is the part of Shares for a workload with such mixes; Mixes.Draw makes the counts.
+// MixShares returns the entries of Workload.Shares for a workload with such mixes. Mixes.Draw updates their counts.
 func MixShares(names []string, of ...[]int32) (out []Share) {
 	for i, shares := range of {
 		all := "transactions"
@@ -86,8 +88,8 @@ func MixShares(names []string, of ...[]int32) (out []Share) {
 	return out
 }
 
-// Draw returns a kind at an instant. It counts the kind in counts, the counts of MixShares, unless the instant is
-// before measuring or counts is nil.
+// Draw returns a kind for the instant elapsed. It counts the kind in counts, which has the layout of MixShares. It
+// counts nothing before the measured time or if counts is nil.
 func (m *Mixes) Draw(rng *rand.Rand, elapsed time.Duration, counts []Count) int {
 	part := PartOf(elapsed, m.measured, len(m.Of))
 	kind := m.draw[part].Draw(rng)
@@ -100,10 +102,11 @@ func (m *Mixes) Draw(rng *rand.Rand, elapsed time.Duration, counts []Count) int 
 	return kind
 }
 
-// Draw returns a kind.
+// Draw returns a random kind.
 func (m Mix) Draw(rng *rand.Rand) int {
 	x := rng.Int32N(m[len(m)-1])
 	kind := 0
+	// A kind with share 0 has the same cumulative share as its predecessor, so the loop never stops there.
 	for x >= m[kind] {
 		kind++
 	}

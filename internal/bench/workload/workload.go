@@ -1,5 +1,5 @@
-// Package workload is the contract of a workload: its initial data set, its transactions, and the conditions that the
-// data must satisfy afterwards. Workloads are deterministic: all random numbers derive from the seed.
+// Package workload defines the contract of a workload: its initial data, its transactions, and the invariants of the
+// data after a run. Workloads are deterministic: all random numbers derive from the seed.
 package workload
 
 import (
@@ -10,58 +10,58 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Workload is one workload with its parameters and seed, bound to a topology.
+// Workload is a workload with its parameters and seed, bound to a topology.
 type Workload interface {
-	// Name as in a manifest: smallbank, rmw, ...
+	// Name returns the workload's name in a manifest: smallbank, rmw, ...
 	Name() string
-	// Types lists the names of the transaction types, as results show them; Request.Type indexes it.
+	// Types returns the names of the transaction types, as shown in results. Request.Type is an index into it.
 	Types() []string
-	// Shares lists the shares that the manifest configures for the mix of requests, in a fixed order: the realised shares
-	// must match.
+	// Shares returns the shares of requests that the manifest configures, in a fixed order. The realised shares must
+	// match them.
 	Shares() []Share
-	// Rows calls put for the rows of one cell, in a fixed order. A row depends only on the seed and its key, so that cells
-	// can be loaded separately and copies agree. It takes time in proportion to the cell.
+	// Rows calls put for the rows of one cell, in a fixed order. A row depends only on the seed and its key, so that
+	// cells can be loaded separately and copies agree. Rows takes time in proportion to the size of the cell.
 	Rows(c geo.Cell, put func(k txn.Key, value []byte))
-	// Everywhere calls put for the rows that every node holds (txn.Key.Everywhere), in a fixed order.
+	// Everywhere calls put for the rows that every node stores (txn.Key.Everywhere), in a fixed order.
 	Everywhere(put func(k txn.Key, value []byte))
-	// KeyName returns a unique readable name for a row: checking(17). It also receives the keys of groups (txn.Key.Unit),
-	// which are rows to engines. Keys that no row of the workload can have, such as the end of a range, are named by
-	// k.String().
+	// KeyName returns a unique readable name for a row, such as checking(17). It also accepts keys of groups
+	// (txn.Key.Unit), which engines treat as rows. For keys that no row of the workload can have, such as the end of a
+	// range, it returns k.String().
 	KeyName(k txn.Key) string
-	// Audit sums up the rows of a shard, one cell or several, for Verify. The sums of a copy's shards are added by name. A
-	// violation in one row may have a separate sum, whose name identifies the row; it is omitted if there is none.
+	// Audit returns sums over the rows of a shard, which has one cell or several, for Verify. The sums of a copy's shards
+	// are added by name. A violation in a single row may have a separate sum whose name identifies the row; without a
+	// violation the sum is omitted.
 	Audit(rows Rows) map[string]int64
-	// NewGenerator makes the transactions of the clients of one load generator.
+	// NewGenerator returns a generator for the clients of one load generator.
 	NewGenerator(c GeneratorConfig) Generator
-	// Verify judges a run by the complete copies of the data, and by the merged ledgers
-	// of all generators.
+	// Verify returns the verdicts on a run, given the complete copies of the data and the merged ledgers of all
+	// generators.
 	Verify(copies []Copy, ledger Ledger) []Check
 }
 
-// Sized workloads know beforehand how much they load.
+// Sized is implemented by workloads that can estimate the size of their data before loading.
 type Sized interface {
-	// Size returns a lower bound of the loaded rows, within a third of their true size.
+	// Size returns a lower bound of the loaded rows and bytes, at least two thirds of their true size.
 	Size() Size
 }
 
-// Size is the number of rows of a data set and the bytes of their keys and values. Each row counts once, however many
-// nodes hold it.
+// Size is the number of rows of a data set and the bytes of their keys and values. Each row counts once, regardless of
+// the number of nodes that store it.
 type Size struct {
 	// Field is the field of the workload's spec in proportion to which Rows and Bytes are, and Value its value.
 	Field string
 	Value int64
 
 	Rows, Bytes int64
-	// EverywhereRows and EverywhereBytes count the rows that every node holds in addition to its other rows.
+	// EverywhereRows and EverywhereBytes count the rows that every node stores in addition to its other rows.
 	EverywhereRows, EverywhereBytes int64
 }
 
-// rowMemory is the least memory of a row in a store in addition to its key and value, in bytes: its place and its
-// writer.
+// rowMemory is the minimum memory of a row in a store in addition to its key and value, in bytes: its slot and the id
+// of its writer.
 const rowMemory = 64
 
-// Memory returns a lower bound of the memory of a node, in bytes, that holds a share of the rows: a number of cells of
-// all.
+// Memory returns a lower bound of the memory, in bytes, of a node that stores the given number of cells out of of.
 func (s Size) Memory(cells, of int) int64 {
 	all := float64(s.Bytes) + float64(s.Rows)*rowMemory
 	return int64(all*float64(cells)/float64(max(1, of))) + s.EverywhereBytes + s.EverywhereRows*rowMemory
@@ -69,17 +69,17 @@ func (s Size) Memory(cells, of int) int64 {
 
 // Copy is a complete copy of the data.
 type Copy struct {
-	// Name distinguishes it from the other copies: its region, for example.
+	// Name distinguishes the copy from other copies: the region's name, for example.
 	Name string
 	// Sums are the sums of Audit over all its shards.
 	Sums map[string]int64
 }
 
-// Rows are the rows of a quiescent shard, for Audit. Values must not be changed.
+// Rows provides the rows of a quiescent shard to Audit. Callers must not change values.
 type Rows interface {
-	// Each calls f for every row, in no particular order: f's result must not depend on it.
+	// Each calls f for every row in unspecified order. The caller's result must not depend on the order.
 	Each(f func(k txn.Key, value []byte))
-	// Scan calls f for the rows of a range, in its order, until f returns false.
+	// Scan calls f for the rows of a range in key order, until f returns false.
 	Scan(r txn.Range, f func(k txn.Key, value []byte) bool)
 }
 
@@ -95,8 +95,8 @@ func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []b
 	return FillEverywhere(w, put)
 }
 
-// FillCell calls put for the rows of one cell. It fails when Rows puts a row that belongs elsewhere, because a loaded
-// database would never look for it there.
+// FillCell calls put for the rows of one cell. It returns an error if Rows puts a row of another cell, because a loaded
+// database would never look for the row there.
 func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value []byte)) error {
 	var err error
 	place := t.Placement()
@@ -115,8 +115,8 @@ func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value
 	return err
 }
 
-// FillEverywhere calls put for the rows that every node holds. It fails when Everywhere puts a row that belongs to a
-// cell.
+// FillEverywhere calls put for the rows that every node stores. It returns an error if Everywhere puts a row that
+// belongs to a cell.
 func FillEverywhere(w Workload, put func(k txn.Key, value []byte)) error {
 	var err error
 	w.Everywhere(func(k txn.Key, value []byte) {
@@ -134,15 +134,15 @@ func FillEverywhere(w Workload, put func(k txn.Key, value []byte)) error {
 
 // GeneratorConfig identifies the clients whose transactions a generator makes.
 type GeneratorConfig struct {
-	// Region is the home of the clients: geo.Topology.HomeOf of where they are.
+	// Region is the home of the clients: geo.Topology.HomeOf of the region that they run in.
 	Region geo.Region
-	// Clients is the number of clients; they are numbered 0 .. Clients-1. FirstClient is the number of clients of this
-	// home that other generators have before them. RegionClients is the number of clients of all generators of this home.
-	// Work that must be done exactly once, such as work on a loaded row, is distributed by FirstClient + client, which is
-	// below RegionClients. The number of generators depends on the CPUs, and must not affect figures.
+	// Clients is the number of clients, numbered 0 .. Clients-1. FirstClient is the number of this home's clients in
+	// preceding generators; RegionClients is the number of clients in all generators of this home. FirstClient + client,
+	// which is below RegionClients, distributes work that must be done exactly once, such as work on a loaded row. The
+	// number of generators depends on the CPUs and must not affect figures.
 	Clients, FirstClient, RegionClients int
-	// Stream is unique among the generators of a run: the source of its randomness, and part of the numbers of the rows
-	// that it inserts.
+	// Stream is unique among the generators of a run. It seeds the random generator and is part of the numbers of the
+	// rows that this generator inserts.
 	Stream uint32
 	// Measured is the length of the measured time, for parameters that change over it.
 	Measured time.Duration
@@ -152,51 +152,52 @@ type GeneratorConfig struct {
 type Request struct {
 	// Type indexes Workload.Types.
 	Type uint8
-	// Class is the location of its keys, computed from its accesses. If its footprint is not exact, the outcome's class
-	// counts instead.
+	// Class is the transaction's locality, computed from its accesses. If its footprint is not exact, the class in the
+	// outcome counts instead.
 	Class txn.Class
-	// Keying is the time that a client of a closed loop takes to enter the transaction before it is due and sent (TPC-C,
-	// clause 5.2.5.7). Think is the time that it takes after the answer, in addition to the load's think time. A
-	// transaction that is being keyed in when the load pauses is never sent: Done receives a refusal for it.
+	// Keying is the time that a client of a closed loop takes to enter the transaction before sending it (TPC-C, clause
+	// 5.2.5.7). Think is the time that the client pauses after the answer, in addition to the load's think time. If the
+	// load pauses during the keying time, the transaction is never sent and Done receives a refusal for it.
 	Keying, Think time.Duration
 }
 
 // Generator makes transactions for many clients. A client has at most one transaction in flight.
 type Generator interface {
 	// Next fills t with the client's next transaction: procedure, arguments and footprint (txn.Procedure.Call). The
-	// caller has set t.ID and may have given t.Accesses room. Memory is fresh, since t is immutable once submitted.
-	// elapsed is the time since measuring began, negative before.
+	// caller has set t.ID and may have preallocated t.Accesses. Next allocates fresh memory for all values, since t is
+	// immutable once submitted. elapsed is the time since the start of measuring, negative before it.
 	Next(client int, elapsed time.Duration, t *txn.Transaction) Request
-	// Done passes the outcome of the client's transaction: of its last attempt, with the id of that attempt, since earlier
-	// attempts left no trace. After any outcome but Committed the client starts over with a new transaction.
+	// Done receives the outcome of the client's transaction. It is the outcome and id of the last attempt, since earlier
+	// attempts had no effect. After any outcome but Committed the client starts over with a new transaction.
 	Done(client int, o txn.Outcome)
-	// Late passes the true outcome of a transaction for which Done received Unknown after the client's timeout. It narrows
-	// the ledger and has no other effect.
+	// Late receives the true outcome of a transaction for which Done received Unknown after the client's timeout. It
+	// narrows the ledger and has no other effect.
 	Late(o txn.Outcome)
-	// Ledger returns what Verify needs of all transactions so far. Those under way count as unknown.
+	// Ledger returns the effects of all transactions so far, for Verify. Transactions in flight count as unknown.
 	Ledger() Ledger
-	// Realised counts the shares that Workload.Shares lists, in its order, in the requests of the measured windows: those
-	// with elapsed 0 or more. The locality of a transaction whose footprint is not exact is known when Done receives its
-	// class. The caller must not change it.
+	// Realised returns the counts for Workload.Shares, in the same order, over the requests of the measured windows
+	// (elapsed >= 0). If a footprint is not exact, the locality of its transaction is counted when Done receives the
+	// class. The caller must not change the slice.
 	Realised() []Count
 }
 
-// MaxUnknown bounds the unknown outcomes that a Generator remembers: the late truth about more does not narrow the
-// ledger.
+// MaxUnknown is the maximum number of unknown outcomes that a Generator remembers. Late outcomes of further
+// transactions do not narrow the ledger.
 const MaxUnknown = 1 << 20
 
-// Share is a share of requests, or of something in them, that a manifest configures.
+// Share is a configured share of requests, or of elements of requests.
 type Share struct {
-	// Name identifies the hits, and Of is the plural of the base: multi-home of final phases.
+	// Name describes the hits, and Of is the base in the plural. Example: multi-home, of "final phases".
 	Name, Of string
-	// ConfiguredPPM is the configured share in parts per million. Of a mean it is the configured mean, in millionths.
+	// ConfiguredPPM is the configured share in parts per million. If Mean is set, it is the configured mean in
+	// millionths.
 	ConfiguredPPM int64
-	// Mean says that it is no share but a mean, of something that Count.Hits adds up over Count.Of: its name says what, in
-	// the plural.
+	// Mean is set if the value is a mean rather than a share. Count.Hits is then the sum over Count.Of elements, and Name
+	// is the summed quantity in the plural.
 	Mean bool
 	// TolerancePercent is the allowed difference between the realised and the configured value, in percent of the
-	// configured value. A share may differ by the sampling error in addition. 0 is one point, and is valid only for a
-	// share.
+	// configured value. For a share, the sampling error is allowed in addition. 0 allows one percentage point and is
+	// valid only for a share.
 	TolerancePercent int32
 }
 
@@ -210,13 +211,13 @@ func MeanOf(name, of string, configured, tolerancePercent int32) Share {
 	return Share{Name: name, Of: of, ConfiguredPPM: int64(configured) * 1_000_000, Mean: true, TolerancePercent: tolerancePercent}
 }
 
-// Count holds the counts for a Share. For a mean, Hits is the sum.
+// Count is the realised count of a Share. For a mean, Hits is the sum.
 type Count struct {
 	Hits int64 `json:"hits"`
 	Of   int64 `json:"of"`
 }
 
-// Add counts one more element of Share.Of.
+// Add counts one element of Share.Of, and a hit if hit is set.
 func (c *Count) Add(hit bool) {
 	c.Of++
 	if hit {
@@ -224,8 +225,8 @@ func (c *Count) Add(hit bool) {
 	}
 }
 
-// LocalityShares is the part of Shares for a workload whose manifest sets the shares of multi-home and of
-// multi-partition requests. CountLocality is its part of Realised.
+// LocalityShares returns the entries of Shares for a workload whose manifest configures the shares of multi-home and
+// multi-partition requests. CountLocality updates their counts.
 func LocalityShares(of string, multiHomePercent, multiPartitionPercent int32) []Share {
 	return []Share{Percent("multi-home", of, multiHomePercent), Percent("multi-partition", of, multiPartitionPercent)}
 }
@@ -236,8 +237,8 @@ func CountLocality(counts []Count, c txn.Class) {
 	counts[1].Add(c.MultiPartition())
 }
 
-// ForeignShare is the part of Shares for the single-home transactions whose home is not their client's region. It is
-// empty if the manifest does not configure them. CountForeign is its part of Realised.
+// ForeignShare returns the entry of Shares for single-home transactions whose home is not their client's region. It
+// returns nil if percent is 0. CountForeign updates its count.
 func ForeignShare(of string, percent int32) []Share {
 	if percent == 0 {
 		return nil
@@ -245,16 +246,16 @@ func ForeignShare(of string, percent int32) []Share {
 	return []Share{Percent("foreign", "single-home "+of, percent)}
 }
 
-// CountForeign counts a single-home request for the share of ForeignShare. region is the region of its client, c its
-// class, and home the home of its first row.
+// CountForeign counts a single-home request for the share of ForeignShare. c is the request's class, home the home of
+// its first row, and region the client's region. Multi-home requests do not count.
 func CountForeign(count *Count, c txn.Class, home, region geo.Region) {
 	if !c.MultiHome() {
 		count.Add(home != region)
 	}
 }
 
-// DependentShare is the part of Shares for the transactions whose rows depend on the values that they read. It is empty
-// if the manifest does not configure them.
+// DependentShare returns the entry of Shares for transactions whose row set depends on values that they read. It
+// returns nil if percent is 0.
 func DependentShare(of string, percent int32) []Share {
 	if percent == 0 {
 		return nil
@@ -262,11 +263,11 @@ func DependentShare(of string, percent int32) []Share {
 	return []Share{Percent("dependent", of, percent)}
 }
 
-// Ledger sums up the effects of transactions as their clients know them. Low and High differ where outcomes are
-// unknown.
+// Ledger maps names to the summed effects of transactions, as their clients know them. Low and High differ if outcomes
+// are unknown.
 type Ledger map[string]Interval
 
-// Interval bounds a sum, inclusive.
+// Interval is a lower and an upper bound of a sum, both inclusive.
 type Interval struct {
 	Low  int64 `json:"low"`
 	High int64 `json:"high"`
@@ -284,39 +285,39 @@ func (l Ledger) Merge(other Ledger) {
 type Check struct {
 	Name   string `json:"name"`
 	Passed bool   `json:"passed"`
-	// Message describes the place of a violation, with both figures. For a passed check it describes the comparison, with
-	// the figures and the number of copies.
+	// Message describes a violation and its place, with the expected and the actual figure. For a passed check it
+	// describes the comparison, with the figures and the number of copies.
 	Message string `json:"message,omitempty"`
-	// Cycle shows the violation in a history; nil for other checks, and for passed checks.
+	// Cycle shows the violation in a history. It is nil for passed checks and for checks of rows.
 	Cycle *Cycle `json:"cycle,omitempty"`
 }
 
-// Cycle is a set of transactions whose observations no order explains.
+// Cycle is a set of transactions whose observations are consistent with no order.
 type Cycle struct {
-	// Transactions by the names that the check's message gives them: T1, T2, and so on.
+	// Transactions are named as in the check's message: T1, T2, and so on.
 	Transactions []CycleTransaction `json:"transactions"`
-	// Dependencies are the reasons why each transaction precedes the next.
+	// Dependencies explain why each transaction precedes the next.
 	Dependencies []CycleDependency `json:"dependencies"`
 }
 
-// CycleTransaction is a transaction of a Cycle, as its client knows it.
+// CycleTransaction is a transaction of a Cycle, as observed by its client.
 type CycleTransaction struct {
 	Name   string `json:"name"`
 	ID     string `json:"id"`
 	Region string `json:"region"`
 	// Client is numbered within its region.
 	Client uint32 `json:"client"`
-	// Sent and Answered are on the common clock of the history; Answered is 0 when the outcome is unknown.
+	// Sent and Answered are times on the common clock of the history. Answered is 0 if the outcome is unknown.
 	Sent     time.Duration `json:"sentNanoseconds"`
 	Answered time.Duration `json:"answeredNanoseconds,omitempty"`
 	Outcome  string        `json:"outcome"`
 }
 
-// CycleDependency is the reason why a transaction precedes another.
+// CycleDependency explains why transaction From precedes transaction To.
 type CycleDependency struct {
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Kind is ww, wr, rw, predicate-rw, process or realtime, and Text says it in words.
+	// Kind is ww, wr, rw, predicate-rw, process or realtime. Text explains the dependency in words.
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 }

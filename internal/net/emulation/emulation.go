@@ -114,7 +114,7 @@ func (n *Network) PodsIn(region string) []Pod {
 type State struct {
 	// Injected is set if every link of every pod is currently as the Network requires.
 	Injected bool
-	// Reason and Message are those of a Kubernetes condition: a CamelCase word and a sentence.
+	// Reason and Message form a Kubernetes condition: a CamelCase word and a sentence.
 	Reason, Message string
 	// Missing holds the UIDs of pods whose links are not established yet. Measurements are invalid while such a pod runs.
 	Missing map[string]bool

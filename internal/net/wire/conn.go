@@ -160,7 +160,7 @@ func ReadTransactions(payload []byte, accesses int, f func(*txn.Transaction)) er
 		}
 		t := &slab[0]
 		slab = slab[1:]
-		// Limit the capacity, so that accesses beyond it do not overwrite those of the next transaction.
+		// Limit the capacity, so that accesses beyond it do not overwrite the next transaction's accesses.
 		t.Accesses, sets = sets[:0:accesses], sets[accesses:]
 		if r.Transaction(t); r.Err() == nil {
 			f(t)

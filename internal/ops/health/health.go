@@ -229,7 +229,7 @@ func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
 // condition with the same status as in before keeps its last transition time, even if the reconciliation changed the
 // status back and forth.
 func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, now metav1.Time) {
-	// kstatus reads every condition that is present, so remove those that no longer apply.
+	// kstatus reads every condition that is present, so remove conditions that no longer apply.
 	for _, kind := range kinds {
 		if !slices.ContainsFunc(judged, func(c metav1.Condition) bool { return c.Type == kind }) {
 			meta.RemoveStatusCondition(conditions, kind)

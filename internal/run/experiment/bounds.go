@@ -16,8 +16,7 @@ import (
 // Limits for an expression of a claim or a table. They are checked before the evaluation: bounds walks the compiled
 // expression with the largest sizes that its values can have. A step is about 10 ns of work.
 const (
-	// mostSteps bounds the steps of an expression. mostStepsTogether bounds the steps of all claims, and separately those
-	// of all tables, over all their rows.
+	// mostSteps bounds the steps of an expression. mostStepsTogether bounds the steps of all claims, and separately the steps of all tables, over all their rows.
 	mostSteps         = 20_000_000
 	mostStepsTogether = 5 * mostSteps
 	// mostBytes bounds a single value, mostBytesTogether all values of an expression.

@@ -359,7 +359,7 @@ func (x *expansion) searches() {
 	shared := x.object.Spec.Search.SharedBy
 	first := map[string]*prober{}
 	for _, p := range x.Points {
-		// The key has all values except those of shared parameters.
+		// The key has the values of all parameters that are not shared.
 		key := p.System
 		for i, parameter := range x.Parameters {
 			if !slices.Contains(shared, parameter.Path) {

@@ -106,7 +106,7 @@ func record(t *testing.T, p *plan.Plan) *taped {
 	return x
 }
 
-// replayed is a workload whose generators return the transactions of a tape in order. Its ledgers are those of the
+// replayed is a workload whose generators return the transactions of a tape in order. It uses the ledgers of the
 // recorded run, because the replay uses that run's database: a missing answer does not undo a commit.
 type replayed struct {
 	workload.Workload

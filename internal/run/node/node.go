@@ -186,7 +186,7 @@ func New(cfg Config) (*Node, error) {
 	})
 	l := &n.loop
 	l.n, l.epoch, l.least, l.pace = n, time.Since(cfg.Database.Epoch)-wire.Now(), math.MinInt64, make(chan struct{}, 1)
-	// The node draws from its own stream, so its random numbers do not depend on those of other nodes or incarnations.
+	// The node draws from its own stream, so its random numbers do not depend on other nodes or incarnations.
 	l.chance = rand.NewPCG(cfg.Database.Seed, cfg.stream())
 	l.rng, l.store, l.pending = rand.New(l.chance), cfg.Engine.MakeStore(), map[txn.ID]*client{}
 	if err := n.rejoin(); err != nil {

@@ -1,2 +1,2 @@
-// Package chaosmesh pins the modules that Chaos Mesh is built from for the tests on the local node.
+// Package chaosmesh pins the modules from which Chaos Mesh is built for the tests on the local node.
 package chaosmesh

@@ -37,7 +37,7 @@ type Injector struct {
 }
 
 // Start starts playing the faults of a plan in a simulation. The nodes of the simulation must have logs if
-// fault.Database.LogsSimulated returns true. Fault times count from start, a virtual time. offsets are those of
+// fault.Database.LogsSimulated returns true. Fault times count from start, a virtual time. offsets equals
 // sim.Config.ClockOffsets.
 func Start(s *sim.Sim, d *fault.Database, p *fault.Plan, start time.Duration, offsets []time.Duration) *Injector {
 	in := &Injector{

@@ -402,7 +402,7 @@ func (d *dialect) Snapshot(ctx context.Context, c *conn, f func(q sqlform.Query)
 	if err := c.set(ctx, append(slices.Clone(formSettings), "start transaction with consistent snapshot, read only")...); err != nil {
 		return err
 	}
-	// Its rows are read as those of clients are.
+	// Its rows are read in the same way as clients' rows.
 	reader := formConnection{connection: &connection{conn: c}}
 	err := f(func(sql string, row func(r *sqlform.Row) error) error {
 		rows, err := c.Conn.(driver.QueryerContext).QueryContext(ctx, sql, nil)

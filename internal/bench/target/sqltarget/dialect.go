@@ -49,7 +49,7 @@ type Dialect[C Conn] interface {
 	// Look inspects an endpoint. It returns name and version of the server, and an identifier that distinguishes it from
 	// other servers. If the server cannot be used, it returns a *target.FieldError.
 	Look(ctx context.Context, c C, e Endpoint) (version, server string, err error)
-	// Left is the number of connections that the server has left, without those of this run.
+	// Left is the number of connections that the server has left, without this run's connections.
 	Left(ctx context.Context, c C) (int, error)
 	// Lock takes the lock of the place for this connection; false says that another run has it.
 	Lock(ctx context.Context, c C) (bool, error)

@@ -1,5 +1,5 @@
-// Package catalog lists all workloads: it turns a manifest's spec.workload into a workload.Workload, and knows the
-// stored procedures of all of them, so that a node can run any.
+// Package catalog lists all workloads. It creates a workload.Workload from a manifest's spec.workload and registers the
+// stored procedures of all workloads, so that a node can run any of them.
 package catalog
 
 import (
@@ -22,24 +22,24 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/ycsb"
 )
 
-// entry is a workload of the table.
+// entry describes a workload in the table.
 type entry struct {
-	// name is the name of its field in a manifest.
+	// name is the workload's field in a manifest.
 	name       string
 	procedures func() []*txn.Procedure
 	set        func(spec *v1alpha1.Workload) bool
-	// bind, types and never are for a spec in which it is set.
+	// bind, types and never require a spec for which set returns true.
 	bind  func(spec *v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error)
 	types func(spec *v1alpha1.Workload) []string
 	never func(spec *v1alpha1.Workload, transaction string) string
-	// transactions are those in SQL of the workload's own, nil where it has none.
+	// transactions returns the workload's own SQL transactions. It is nil if the workload has none.
 	transactions func() []*sqlform.Transaction
-	// aborts are the reasons for which its procedures abort.
+	// aborts are the reasons with which the workload's procedures abort.
 	aborts []txn.Abort
 }
 
-// table has the entry of each field of v1alpha1.Workload, in their order. The numbers of procedures never change:
-// smallbank has 1 to 11, rmw 16 and 17, tpcc 32 to 39, ycsb 48 and 49, micro 64, social 80 to 82.
+// table has one entry for each field of v1alpha1.Workload, in field order. The numbers of procedures never change:
+// smallbank uses 1 to 11, rmw 16 and 17, tpcc 32 to 39, ycsb 48 and 49, micro 64, social 80 to 82.
 var table = []entry{
 	of("smallbank", func(w *v1alpha1.Workload) *v1alpha1.SmallBank { return w.SmallBank },
 		smallbank.New, smallbank.TypesOf, smallbank.Never, smallbank.Procedures, smallbank.Aborts).in(smallbank.Transactions),
@@ -55,9 +55,8 @@ var table = []entry{
 		social.New, social.TypesOf, social.Never, social.Procedures, social.Aborts),
 }
 
-// of returns the entry of the workload whose spec is field, from the parts of its package. The parts are New, the names
-// of the transaction types, the reason why no transaction of a type runs, and the stored procedures with their abort
-// reasons.
+// of returns the entry of a workload, given the function that selects its spec and the parts of its package. The parts
+// are New, TypesOf, Never, Procedures and Aborts.
 func of[S any, W workload.Workload](name string, field func(*v1alpha1.Workload) *S, bind func(S, uint64, *geo.Topology) (W, error),
 	types func(*S) []string, never func(*S,
 		string) string, procedures func() []*txn.Procedure, aborts []txn.Abort) entry {
@@ -74,13 +73,13 @@ func of[S any, W workload.Workload](name string, field func(*v1alpha1.Workload) 
 	}
 }
 
-// in returns the entry with transactions in SQL.
+// in returns a copy of e with transactions in SQL.
 func (e entry) in(sql func() []*sqlform.Transaction) entry {
 	e.transactions = sql
 	return e
 }
 
-// find returns the entry of a workload that is set, or nil.
+// find returns the entry of the first workload that is set in spec, or nil.
 func find(spec *v1alpha1.Workload) *entry {
 	for i := range table {
 		if table[i].set(spec) {
@@ -90,7 +89,7 @@ func find(spec *v1alpha1.Workload) *entry {
 	return nil
 }
 
-// names lists all workloads.
+// names returns the names of all workloads.
 func names() (all []string) {
 	for i := range table {
 		all = append(all, table[i].name)
@@ -98,8 +97,8 @@ func names() (all []string) {
 	return all
 }
 
-// Procedures returns the stored procedures of all workloads, each with its traced form. Only runs that record a history
-// call the traced form; its number is larger by history.Traced.
+// Procedures returns the stored procedures of all workloads, each with its traced form. The number of the traced form
+// is larger by history.Traced. Only runs that record a history call it.
 func Procedures() *txn.Registry {
 	var all []*txn.Procedure
 	for i := range table {
@@ -108,7 +107,7 @@ func Procedures() *txn.Registry {
 	return txn.NewRegistry(all...)
 }
 
-// Transactions returns the transactions for which workloads have separate SQL.
+// Transactions returns the transactions for which workloads provide their own SQL.
 func Transactions() *sqlform.Transactions {
 	var all []*sqlform.Transaction
 	for i := range table {
@@ -119,7 +118,7 @@ func Transactions() *sqlform.Transactions {
 	return sqlform.NewTransactions(all...)
 }
 
-// WithSQL lists the workloads that have SQL of their own.
+// WithSQL returns the names of the workloads that provide their own SQL.
 func WithSQL() (names []string) {
 	for i := range table {
 		if table[i].transactions != nil {
@@ -129,7 +128,8 @@ func WithSQL() (names []string) {
 	return names
 }
 
-// Aborts returns the reasons for which the procedures of the workload that is set abort.
+// Aborts returns the reasons with which the procedures of the configured workload abort. It returns nil if no workload
+// is set.
 func Aborts(spec *v1alpha1.Workload) (reasons []string) {
 	e := find(spec)
 	if e == nil {
@@ -141,7 +141,7 @@ func Aborts(spec *v1alpha1.Workload) (reasons []string) {
 	return reasons
 }
 
-// New makes the workload that spec, with its defaults filled in, asks for. Errors name the manifest's field.
+// New creates the workload that spec configures; its defaults must be filled in. Errors name the manifest's field.
 func New(spec v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error) {
 	if set := spec.Names(); len(set) > 1 {
 		return nil, fmt.Errorf("spec.workload: %s are set; keep exactly one", strings.Join(set, " and "))
@@ -153,7 +153,7 @@ func New(spec v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workloa
 	return e.bind(&spec, seed, t)
 }
 
-// Parse reads a BenchmarkRun's spec.workload, with its defaults filled in, and makes the workload.
+// Parse decodes a BenchmarkRun's spec.workload, with its defaults filled in, and creates the workload.
 func Parse(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error) {
 	var w v1alpha1.Workload
 	d := json.NewDecoder(bytes.NewReader(spec))
@@ -164,7 +164,8 @@ func Parse(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workloa
 	return New(w, seed, t)
 }
 
-// TypesOf returns the names of the transaction types of a workload, for validation of objectives without a topology.
+// TypesOf returns the names of a workload's transaction types, or nil if no workload is set. It validates objectives
+// before a topology is known.
 func TypesOf(spec v1alpha1.Workload) []string {
 	if e := find(&spec); e != nil {
 		return e.types(&spec)
@@ -172,8 +173,8 @@ func TypesOf(spec v1alpha1.Workload) []string {
 	return nil
 }
 
-// TpmCType returns the transaction type whose committed transactions per minute are a workload's tpmC; empty for
-// workloads other than TPC-C.
+// TpmCType returns the transaction type whose commits per minute are the workload's tpmC. It returns "" for workloads
+// other than TPC-C.
 func TpmCType(spec v1alpha1.Workload) string {
 	if spec.TPCC != nil {
 		return tpcc.NewOrder
@@ -182,7 +183,7 @@ func TpmCType(spec v1alpha1.Workload) string {
 }
 
 // Never returns the reason why no transaction of a type runs, such as "its share in spec.workload.tpcc.mix is 0". It
-// returns an empty string if some run.
+// returns "" if some transactions of the type run.
 func Never(spec v1alpha1.Workload, transaction string) string {
 	if e := find(&spec); e != nil {
 		return e.never(&spec, transaction)

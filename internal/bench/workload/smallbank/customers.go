@@ -10,10 +10,10 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// nameSize is the length of a padded name.
+// nameSize is the length of a padded name, in bytes.
 const nameSize = 24
 
-// appendName appends the padded name of customer id: "Client17" and spaces.
+// appendName appends the name of customer id, padded with spaces to nameSize bytes: "Client17" and 16 spaces.
 func appendName(b []byte, id uint64) []byte {
 	n := len(b)
 	b = append(b, "Client"...)
@@ -29,18 +29,19 @@ func nameKey(id uint64) txn.Key {
 	return txn.StringKey(tableAccount, string(appendName(b[:0], id)))
 }
 
-// customers finds customers by the location of their data. Different hashes place a customer's name and id, so the two
-// generally have different homes. A transaction that a client runs without leaving its region needs a customer whose
-// name and id both have that region as home.
+// customers indexes customers by the location of their data. Different hashes place a customer's name and id, so the
+// two generally have different homes. A client that must not leave its region needs a customer whose name and id both
+// have that region as home.
 type customers struct {
 	placement geo.Placement
-	// cells[cellIndex] lists ids in ascending order, where partition is the id's.
+	// cells lists, at cellIndex, the customers of a home of the name and a cell of the id, in ascending order.
 	cells [][]uint32
-	// home[homeIndex] is the union of its cells, in ascending order.
+	// home lists, at homeIndex, the customers of a home of the name and a home of the id, in ascending order.
 	home [][]uint32
 }
 
-// homeIndex is the place in customers.home of a name's home and an id's, cellIndex that in customers.cells.
+// homeIndex returns the index in customers.home for a home of the name and a home of the id. cellIndex is its
+// equivalent for customers.cells.
 func homeIndex(p geo.Placement, name, id geo.Region) int { return int(name)*p.Regions + int(id) }
 
 func cellIndex(p geo.Placement, name geo.Region, id geo.Cell) int {
@@ -69,8 +70,8 @@ func newCustomers(n uint64, p geo.Placement) *customers {
 	return c
 }
 
-// namesByCell lists the customers by the cells that hold their names' rows, in ascending order. The cell of a name
-// depends on the hash of the name, so every call must inspect all names.
+// namesByCell returns, for each cell, the customers whose name rows it stores, in ascending order. A name's cell
+// depends on a hash, so every call inspects all names.
 func namesByCell(n uint64, p geo.Placement) map[geo.Cell][]uint32 {
 	cells := map[geo.Cell][]uint32{}
 	for id := range n {
@@ -80,8 +81,8 @@ func namesByCell(n uint64, p geo.Placement) map[geo.Cell][]uint32 {
 	return cells
 }
 
-// need is the number of customers that a cell must have for the mix. It is two if Amalgamate stays inside the cell. It
-// is one if Amalgamate leaves the cell and its second customer's name must be local.
+// need returns the number of customers that a cell needs for the mix: 2 if Amalgamate stays inside the home. It is 1 if
+// Amalgamate leaves the home and the second customer's name must be local.
 func need(name, id geo.Region, amalgamate, localNames bool) int {
 	switch {
 	case name == id && amalgamate:
@@ -94,8 +95,8 @@ func need(name, id geo.Region, amalgamate, localNames bool) int {
 	return 0
 }
 
-// checkCustomers returns an error if a combination of homes and partition that the parameters need has too few
-// customers. The error gives a sufficient number of customers.
+// checkCustomers returns an error if some required combination of homes and partition has too few customers. The error
+// names a sufficient number.
 func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) error {
 	missing := 0
 	short := make([]int, p.Regions*p.Regions*p.Partitions)
@@ -109,6 +110,7 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) erro
 		}
 	}
 	least := uint64(0)
+	// Ids are assigned in ascending order, so least ends as the smallest sufficient number of customers.
 	for ; missing > 0; least++ {
 		own, _ := p.Locate(least)
 		i := cellIndex(p, p.Home(nameKey(least)), own)
@@ -124,19 +126,20 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) erro
 	return nil
 }
 
-// skew draws places in lists: with probability hot percent by NURand, else uniformly; or, with ranged, always by
-// NURand, whose A is hot percent of the list.
+// skew draws indexes of lists. Normally it uses NURand with a probability of hot percent, and else a uniform
+// distribution. If ranged is set, it always uses NURand, with A as hot percent of the list.
 type skew struct {
 	hot    int32
 	ranged bool
 	seed   uint64
 }
 
-// draw returns a number below n, which is at least 1. NURand is TPC-C's (clause 2.1.6),
+// draw returns a number below n; n must be at least 1. NURand is TPC-C's (clause 2.1.6),
 //
 //	(((random(0, A) | random(0, n-1)) + C) mod n
 //
-// with C, at most A, from the seed, and A the largest 2^k - 1 that is at most n/8, or hot percent of n.
+// where A is the largest 2^k - 1 that is at most n/8, or hot percent of n if ranged is set. C is derived from the seed
+// and is at most A.
 func (s skew) draw(rng *rand.Rand, n uint64) uint64 {
 	x := rng.Uint64N(n)
 	if s.hot == 0 {

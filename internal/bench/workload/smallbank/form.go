@@ -7,10 +7,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// SmallBank in SQL: the tables of Alomari et al., section III.B, with whole numbers for balances, and the transactions,
-// each in the file named after it.
+// This file is SmallBank in SQL: the tables of Alomari et al., section III.B, with integers for balances. Each
+// transaction is in the file named after it.
 
-// tables are in the order of their numbers.
+// tables are indexed by table number.
 var tables = []sqlform.Table{
 	tableAccount: {
 		Name:    "account",
@@ -42,7 +42,7 @@ func Transactions() []*sqlform.Transaction {
 	return []*sqlform.Transaction{lookupSQL, balanceSQL, writeCheckSQL, depositCheckingSQL, transactSavingsSQL, amalgamateSQL}
 }
 
-// appendColumns takes a row of the procedures apart: sqlform.Form.Row.
+// appendColumns implements sqlform.Form.Row: it splits a row of the procedures into columns.
 func appendColumns(k txn.Key, v []byte, c *sqlform.Columns) (table int, err error) {
 	n, ok := decodeAmount(v)
 	if !ok || !k.Valid() || int(k.Table()) >= len(tables) {
@@ -57,7 +57,7 @@ func appendColumns(k txn.Key, v []byte, c *sqlform.Columns) (table int, err erro
 	return int(k.Table()), nil
 }
 
-// auditSQL is Audit on the tables.
+// auditSQL is the SQL variant of Audit.
 func auditSQL(q sqlform.Query) (sqlform.Audit, error) {
 	var total, named, rows int64
 	err := q(`select (select coalesce(sum(balance), 0) from checking) + (select coalesce(sum(balance), 0) from savings),
@@ -71,7 +71,7 @@ func auditSQL(q sqlform.Query) (sqlform.Audit, error) {
 	return sqlform.Audit{Sums: map[string]int64{auditTotal: total, auditRows: named}, Rows: rows}, err
 }
 
-// Statements of several transactions.
+// Statements that several transactions use.
 var (
 	selectChecking = &sqlform.Statement{Name: "select_checking", SQL: "select balance {, version} from checking where customer_id = $1"}
 	selectSavings  = &sqlform.Statement{Name: "select_savings", SQL: "select balance {, version} from savings where customer_id = $1"}
@@ -79,13 +79,13 @@ var (
 	addToSavings   = &sqlform.Statement{Name: "add_to_savings", SQL: "update savings set balance = balance + $2 {, prior = version, version = $v} where customer_id = $1 returning customer_id {, prior}"}
 )
 
-// sqlCall is a call with how many rows its statements have found.
+// sqlCall is a call that counts the rows found by its statements.
 type sqlCall struct {
 	*sqlform.Call
 	found int
 }
 
-// read queues a statement that reads an account.
+// read queues a statement that reads an account into balance.
 func (c *sqlCall) read(s *sqlform.Statement, table txn.Table, id uint64, balance *int64) {
 	k := txn.IntKey(table, id)
 	c.Use(k)
@@ -99,12 +99,12 @@ func (c *sqlCall) read(s *sqlform.Statement, table txn.Table, id uint64, balance
 	}, sqlform.Int(id))
 }
 
-// add queues a statement that adds to an account.
+// add queues a statement that adds amount to an account.
 func (c *sqlCall) add(s *sqlform.Statement, table txn.Table, id uint64, amount int64) {
 	c.Do(s, c.changed(table, id, (*sqlform.Call).Update), sqlform.Int(id), sqlform.Int(amount))
 }
 
-// empty queues a statement that empties an account, whatever is there.
+// empty queues a statement that sets the balance of an account to 0 without reading it.
 func (c *sqlCall) empty(s *sqlform.Statement, table txn.Table, id uint64) {
 	c.Do(s, c.changed(table, id, (*sqlform.Call).Overwrite), sqlform.Int(id))
 }
@@ -122,7 +122,7 @@ func (c *sqlCall) changed(table txn.Table, id uint64, note func(*sqlform.Call, t
 	}
 }
 
-// send sends the queued statements, and gives up unless they found the given number of rows.
+// send sends the queued statements. It returns abortNoAccount if they found fewer than found rows.
 func (c *sqlCall) send(found int) error {
 	if err := c.Send(); err != nil {
 		return err
@@ -133,8 +133,8 @@ func (c *sqlCall) send(found int) error {
 	return nil
 }
 
-// change makes the Run of a transaction that reads one of a pair of accounts and adds to the other account, in one
-// round trip.
+// change returns the Run function of a transaction that reads one account of a pair and adds to the other, in one round
+// trip.
 func change(read *sqlform.Statement, readTable txn.Table, add *sqlform.Statement, addTable txn.Table) func(*sqlform.Call) ([]byte, error) {
 	return func(call *sqlform.Call) ([]byte, error) {
 		c := sqlCall{Call: call}

@@ -11,20 +11,21 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Amounts are whole numbers, uniform over these ranges. The papers leave them open.
+// Amounts are integers, uniform over these ranges. The papers do not specify them.
 const (
 	maxCheck    = 100 // writeCheck: 1 .. 100
 	maxDeposit  = 100 // depositChecking: 1 .. 100
 	maxTransact = 100 // transactSavings: -100 .. 100 without 0
 )
 
-// client is the current state of a client: its planned transaction, and its progress. There may be 100,000 clients.
+// client is the state of a client: its planned transaction and the transaction's progress. It is small, since there may
+// be 100,000 clients.
 type client struct {
 	id1, id2  uint32 // the customers
 	amount    int32
-	kind      uint8 // the final phase's type, 0: nothing is planned
-	phase     uint8 // helper phases that are done
-	final     bool  // the final phase is under way
+	kind      uint8 // type of the final phase; 0 if nothing is planned
+	phase     uint8 // number of completed helper phases
+	final     bool  // the final phase is in flight
 	dependent bool  // a single transaction without phases
 }
 
@@ -34,7 +35,7 @@ var phases = [numTypes]uint8{typeBalance: 1, typeWriteCheck: 1, typeDepositCheck
 type generator struct {
 	s       *SmallBank
 	region  geo.Region
-	period  time.Duration // for which each entry of the sunflower is active
+	period  time.Duration // time for which each entry of the sunflower is active
 	rng     *rand.Rand
 	index   *customers
 	skew    skew
@@ -42,19 +43,19 @@ type generator struct {
 	mixes   *workload.Mixes // of types, from typeBalance on
 	clients []client
 
-	counts             [2]workload.Count // of SmallBank.Shares, as are the next
+	counts             [2]workload.Count // for SmallBank.Shares, like the next two fields
 	foreign, dependent workload.Count
 	mixed              []workload.Count
 	total              workload.Interval // of finished transactions
-	wrong              int64             // lookups
+	wrong              int64             // number of lookups with a wrong result
 	unknown            map[txn.ID]client
 	procs              [numTypes]*txn.Procedure
 	wholes             [numTypes]*txn.Procedure // dependent transactions
 	slab               workload.Slab
-	padding            []byte // of arguments
+	padding            []byte // appended to arguments
 }
 
-// NewGenerator makes the transactions of the clients of one load generator.
+// NewGenerator implements workload.Workload.
 func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	g := &generator{
 		s:       s,
@@ -79,7 +80,7 @@ func (s *SmallBank) NewGenerator(c workload.GeneratorConfig) workload.Generator 
 	return g
 }
 
-// Next plans a transaction when none is under way, and makes its next phase.
+// Next returns the next phase of the client's transaction. It plans a new transaction if none is in progress.
 func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	c := &g.clients[i]
 	if c.kind == 0 {
@@ -107,10 +108,11 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 	}
 	procs[r.Type].Call(t, append(args, g.padding...))
 	r.Class = g.place.Class(t.Accesses)
+	// Only the final phase counts: lookups never leave the home of the name.
 	if c.final && elapsed >= 0 {
 		first, _ := g.place.Locate(uint64(c.id1))
 		class := r.Class
-		if c.dependent { // of the accounts, which the footprint lacks
+		if c.dependent { // class of the accounts, which the footprint does not include
 			second, _ := g.place.Locate(uint64(c.id2))
 			class = txn.ClassOf(first.Home != second.Home, first.Partition != second.Partition)
 		}
@@ -121,7 +123,7 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 	return r
 }
 
-// dependentArgs are the arguments of a transaction that is not split into phases: see byName.
+// dependentArgs returns the arguments of a transaction that is not split into phases: see byName.
 func (g *generator) dependentArgs(c *client) []byte {
 	b := appendName(g.args(2*nameSize+twoIDsAndAmount), uint64(c.id1))
 	switch {
@@ -138,23 +140,25 @@ func (g *generator) dependentArgs(c *client) []byte {
 	return b
 }
 
-// args returns room for n bytes of arguments and their padding, which procedures keep no reference to.
+// args returns an empty slice with room for n bytes of arguments and their padding.
 func (g *generator) args(n int) []byte {
 	n += len(g.padding)
 	return g.slab.Room(n, max(1024, 4*n))
 }
 
-// unpadded is the result of a procedure without its padding.
+// unpadded returns the result of a procedure without its padding.
 func (g *generator) unpadded(result []byte) []byte {
 	return result[:max(0, len(result)-len(g.padding))]
 }
 
-// target is the region whose data a single-home transaction uses that starts now.
+// target returns the home for a transaction that starts at elapsed: the sunflower's current region, with its
+// probability, or else the client's.
 func (g *generator) target(elapsed time.Duration) geo.Region {
 	targets := g.s.targets
 	if len(targets) == 0 {
 		return g.region
 	}
+	// Before the measured time the first entry applies, and after it the last.
 	t := targets[max(0, min(int(elapsed/g.period), len(targets)-1))]
 	if g.rng.Int32N(100) < t.hitPercent {
 		return t.region
@@ -162,8 +166,8 @@ func (g *generator) target(elapsed time.Duration) geo.Region {
 	return g.region
 }
 
-// plan draws a transaction on the data of the region home. It draws random numbers only for configured features, so
-// that workloads without them stay unchanged.
+// plan draws a transaction on data whose home is home. It draws random numbers only for configured features, so that
+// workloads without them keep their transactions.
 func (g *generator) plan(c *client, home geo.Region, elapsed time.Duration) {
 	rng := g.rng
 	kind := typeBalance + g.mixes.Draw(rng, elapsed, g.mixed)
@@ -192,7 +196,7 @@ func (g *generator) plan(c *client, home geo.Region, elapsed time.Duration) {
 	}
 	switch {
 	case kind == typeAmalgamate && !anywhere:
-		// The second customer is looked up too, so its name must be local.
+		// The second customer is looked up as well, so the home of its name must be the region, too.
 		cell := g.index.cell(home, second.Home, second.Partition)
 		for c.id2 = first; c.id2 == first; {
 			c.id2 = cell[g.skew.draw(rng, uint64(len(cell)))]
@@ -214,7 +218,7 @@ func (g *generator) plan(c *client, home geo.Region, elapsed time.Duration) {
 	}
 }
 
-// effect bounds the effect of the transaction in progress on the sum of all balances.
+// effect returns the bounds of the effect of the transaction in progress on the sum of all balances.
 func (c *client) effect() workload.Interval {
 	a := int64(c.amount)
 	switch {
@@ -223,12 +227,13 @@ func (c *client) effect() workload.Interval {
 	case c.kind == typeDepositChecking, c.kind == typeTransactSavings:
 		return workload.Interval{Low: min(a, 0), High: max(a, 0)}
 	case c.kind == typeWriteCheck:
+		// WriteCheck may have charged the penalty, or aborted without an effect.
 		return workload.Interval{Low: -a - overdraftPenalty}
 	}
 	return workload.Interval{}
 }
 
-// committed returns the effect of the transaction on the sum of all balances, given that it committed.
+// committed returns the effect of the committed transaction on the sum of all balances.
 func (c *client) committed(result []byte) workload.Interval {
 	a := int64(c.amount)
 	switch c.kind {
@@ -238,6 +243,7 @@ func (c *client) committed(result []byte) workload.Interval {
 		if d, ok := decodeAmount(result); ok && (d == -a || d == -a-overdraftPenalty) {
 			return workload.Interval{Low: d, High: d}
 		}
+		// The result is damaged or missing, but the transaction committed: only the penalty is uncertain.
 		return workload.Interval{Low: -a - overdraftPenalty, High: -a}
 	}
 	return workload.Interval{}
@@ -248,10 +254,11 @@ func (g *generator) add(i workload.Interval) {
 	g.total.High += i.High
 }
 
-// Done moves the client on: to the next phase, or to a new transaction.
+// Done advances the client to the next phase or to a new transaction.
 func (g *generator) Done(i int, o txn.Outcome) {
 	c := &g.clients[i]
 	if o.Status != txn.Committed {
+		// A helper phase changes nothing, so its unknown outcome needs no bounds.
 		if e := c.effect(); o.Status == txn.Unknown && e != (workload.Interval{}) {
 			g.add(e)
 			if len(g.unknown) < workload.MaxUnknown {
@@ -266,7 +273,7 @@ func (g *generator) Done(i int, o txn.Outcome) {
 		*c = client{}
 		return
 	}
-	// The final phase is sent to the id that the database returned (SmallBank on Detock, listing 1).
+	// Listing 1 of "SmallBank on Detock" sends the final phase to the id that the lookup returned.
 	want := c.id1
 	if c.phase == 1 {
 		want = c.id2
@@ -279,7 +286,7 @@ func (g *generator) Done(i int, o txn.Outcome) {
 	c.phase++
 }
 
-// Late narrows the ledger by the truth about a transaction that was unknown.
+// Late implements workload.Generator: it replaces the bounds of an unknown transaction by its true effect.
 func (g *generator) Late(o txn.Outcome) {
 	c, ok := g.unknown[o.ID]
 	if !ok || o.Status == txn.Unknown {
@@ -287,13 +294,14 @@ func (g *generator) Late(o txn.Outcome) {
 	}
 	delete(g.unknown, o.ID)
 	e := c.effect()
+	// Done has added the bounds of the unknown outcome; take them back before adding the true effect.
 	g.add(workload.Interval{Low: -e.Low, High: -e.High})
 	if o.Status == txn.Committed {
 		g.add(c.committed(g.unpadded(o.Result)))
 	}
 }
 
-// Ledger sums up the effect on the total balance, and the lookups that went wrong.
+// Ledger returns the effect on the total balance and the number of wrong lookups.
 func (g *generator) Ledger() workload.Ledger {
 	t := g.total
 	for i := range g.clients {
@@ -304,7 +312,7 @@ func (g *generator) Ledger() workload.Ledger {
 	return workload.Ledger{ledgerTotal: t, ledgerWrongLookups: {Low: g.wrong, High: g.wrong}}
 }
 
-// Realised counts what SmallBank.Shares lists.
+// Realised returns the counts for SmallBank.Shares.
 func (g *generator) Realised() []workload.Count {
 	out := g.counts[:2:2]
 	if g.s.spec.ForeignSingleHomePercent > 0 {

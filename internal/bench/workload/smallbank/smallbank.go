@@ -43,10 +43,10 @@ const (
 // maxInitial is the largest initial balance; the smallest is 1 (SmallBank on Detock, listing 5).
 const maxInitial = 10000
 
-// maxPadding is the most that paddingBytes may be, in bytes.
+// maxPadding is the maximum of paddingBytes, in bytes.
 const maxPadding = 10000
 
-// rowsPerCustomer are the name, checking and savings.
+// rowsPerCustomer counts a customer's name, checking and savings rows.
 const rowsPerCustomer = 3
 
 // SmallBank is the workload bound to a topology. It implements workload.Workload.
@@ -56,7 +56,7 @@ type SmallBank struct {
 	topology *geo.Topology
 	targets  []target  // of the sunflower
 	mixes    [][]int32 // of the final phases, in percent
-	// index is made when the first generator is: nodes, which only load, don't need it. They need names.
+	// index is created with the first generator; nodes only load rows and do not need it. Loading needs names.
 	index func() *customers
 	names func() map[geo.Cell][]uint32
 }
@@ -66,7 +66,7 @@ type target struct {
 	hitPercent int32
 }
 
-// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+// New binds the workload to a topology. Errors name the manifest's field and its valid values.
 func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, error) {
 	const field = "spec.workload.smallbank."
 	all := mixes(&spec)
@@ -189,17 +189,17 @@ func (s *SmallBank) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
-// Size implements workload.Sized: a name and two balances of each customer.
+// Size implements workload.Sized. Each customer has a name and two balances.
 func (s *SmallBank) Size() workload.Size {
 	return workload.Size{Field: "customers", Value: int64(s.spec.Customers), Rows: rowsPerCustomer * int64(s.spec.Customers), Bytes: 60 * int64(s.spec.Customers)}
 }
 
-// Everywhere loads nothing: each row has a place.
+// Everywhere implements workload.Workload. It loads nothing: each row belongs to a cell.
 func (s *SmallBank) Everywhere(func(txn.Key, []byte)) {}
 
-// initialBalance is uniform over 1 .. 10000 and a function of its arguments alone.
+// initialBalance returns a pseudorandom balance, uniform over 1 .. 10000, that depends only on its arguments.
 func initialBalance(seed uint64, table txn.Table, id uint64) int64 {
-	// SplitMix64's finaliser over a sequence that no two (seed, table, id) of a run share.
+	// SplitMix64's finaliser, over a value that is unique to each (seed, table, id) of a run.
 	x := seed*0xd1342543de82ef95 + uint64(table)<<56 + (id+1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -207,10 +207,10 @@ func initialBalance(seed uint64, table txn.Table, id uint64) int64 {
 	return int64(x%maxInitial) + 1
 }
 
-// KeyName names a row as the paper does: account("Client17"), checking(17), savings(17).
+// KeyName implements workload.Workload: see the function KeyName.
 func (s *SmallBank) KeyName(k txn.Key) string { return KeyName(k) }
 
-// KeyName names a row of any SmallBank database.
+// KeyName names a row of any SmallBank database as in the paper: account("Client17"), checking(17), savings(17).
 func KeyName(k txn.Key) string {
 	switch {
 	case !k.Valid():
@@ -225,8 +225,8 @@ func KeyName(k txn.Key) string {
 	return k.String()
 }
 
-// Audit sums all balances and counts the rows of customers. It does not count rows without a customer: names that do
-// not lead to their customers, and damaged rows.
+// Audit sums all balances and counts rows. A name that does not lead to its customer and a damaged row count -1, so
+// that extra rows cannot hide them.
 func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 	var total, n int64
 	rows.Each(func(k txn.Key, value []byte) {
@@ -243,8 +243,8 @@ func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditTotal: total, auditRows: n}
 }
 
-// Verify checks that every copy has all rows, and that no money appeared or vanished. The final total less the initial
-// total is the sum of the committed effects that the clients know.
+// Verify checks that every copy has all rows, and that no money appeared or vanished: the final total minus the initial
+// total must equal the committed effects that the clients know.
 func (s *SmallBank) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	var initial int64
 	for id := range uint64(s.spec.Customers) {

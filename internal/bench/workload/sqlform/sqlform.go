@@ -131,7 +131,7 @@ var cast = regexp.MustCompile(`::[a-z]+`)
 
 // MySQLText returns the statements that are sent to MySQL instead of this statement, with brackets as in
 // Statement.MySQL. The row that a single-row update returns is selected after it, in the same message and transaction.
-// The selected values are those that the update has written, at every isolation level.
+// The selected values equal the values that the update has written, at every isolation level.
 func (s *Statement) MySQLText(recorded bool) string {
 	if s.MySQL != "" {
 		return s.text(s.MySQL, recorded)

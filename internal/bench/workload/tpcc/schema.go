@@ -21,7 +21,7 @@ const (
 	procSelectBalance txn.ProcID = 39
 )
 
-// Tables of the schema (clause 1.3). The warehouse determines the place of all rows except those of ITEM.
+// Tables of the schema (clause 1.3). The warehouse determines the place of all rows except ITEM rows.
 //
 // ORDER, NEW-ORDER, ORDER-LINE and the two indices have ordered keys, grouped by district. The ranges that the
 // transactions scan lie in one district. Every writer there writes the row of the district, too, so locking a group as

@@ -1,6 +1,6 @@
-// Package workloadtest tests that workloads satisfy their contract. A database of one copy runs procedures one after
-// another, and fails when they break a rule of package txn. On this database, Rows, Shares, Ledger, Streams and
-// Invariants test the properties that all workloads share.
+// Package workloadtest tests that workloads satisfy their contract. Its database stores one copy, runs procedures one
+// after another, and fails the test if they break a rule of package txn. Rows, Shares, Ledger, Streams and Invariants
+// test the properties that all workloads share.
 package workloadtest
 
 import (
@@ -27,19 +27,19 @@ type Database struct {
 	t           testing.TB
 	procedures  *txn.Registry
 	traced      bool
-	played      uint64             // transactions of Play
+	played      uint64             // transactions that Play has run
 	topology    *geo.Topology      // of the loaded rows
-	made        [64]made           // the last transactions that generators have made
+	made        [64]made           // the latest transactions of generators
 	workload    workload.Workload  // of the loaded rows
-	failed      map[string]int     // mistakes of each kind
-	interrupted map[txn.ProcID]int // transactions that were run with failing reads, too
-	untouched   map[string]int     // accesses of exact footprints that runs did not make, by kind: see Case.Untouched
+	failed      map[string]int     // number of mistakes, by kind
+	interrupted map[txn.ProcID]int // transactions that were also run with failing reads, by procedure
+	untouched   map[string]int     // accesses in exact footprints that runs did not make, by kind: see Case.Untouched
 }
 
-// New returns an empty database that fails t when a procedure breaks a rule of package txn. The violations are:
-// touching a row that its exact footprint does not name; naming a row without a group twice; writing although it is
-// ReadOnly; deleting from a table that is not among its Deletes; acting differently on the same rows; changing a value
-// that it does not own; using the Ctx while it scans; and not immediately returning the error of a failed read.
+// New returns an empty database that fails t if a procedure breaks a rule of package txn. The violations are: accessing
+// a row outside its exact footprint; naming a row without a group twice; writing in a ReadOnly procedure; deleting from
+// a table that is not in Deletes; behaving differently on the same rows; changing a value that the procedure does not
+// own; using the Ctx during a scan; and not immediately returning the error of a failed read.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
 	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...),
 		failed: map[string]int{}, interrupted: map[txn.ProcID]int{}, untouched: map[string]int{}}
@@ -52,8 +52,7 @@ func NewTraced(t testing.TB, procedures ...*txn.Procedure) *Database {
 	return d
 }
 
-// Load loads all rows of a workload. It fails the test when a row is loaded twice, or into a cell that it does not lie
-// in.
+// Load loads all rows of a workload. It fails the test if a row is loaded twice, or is put into the wrong cell.
 func (d *Database) Load(w workload.Workload, t *geo.Topology) *Database {
 	d.t.Helper()
 	d.topology, d.workload = t, w
@@ -84,8 +83,8 @@ func (d *Database) Rows() workload.Rows {
 	return audit.All(d.Hash)
 }
 
-// Run runs a transaction to its end and applies its writes. The result is the procedure's result, traced or not. If the
-// footprint is not exact, the outcome has the class of the touched rows, once a workload is loaded.
+// Run runs a transaction to completion and applies its writes. It returns the procedure's result, without the trace. If
+// the footprint is not exact and a workload is loaded, the outcome has the class of the accessed rows.
 func (d *Database) Run(t *txn.Transaction) txn.Outcome {
 	d.t.Helper()
 	if !d.traced {
@@ -108,8 +107,8 @@ func (d *Database) run(t *txn.Transaction) txn.Outcome {
 	return o
 }
 
-// execute runs a transaction and returns its writes in case of a commit. It runs the transaction twice, since databases
-// may do so, too.
+// execute runs a transaction and returns its writes if it commits. It runs the procedure twice, since databases may
+// re-execute it.
 func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	d.t.Helper()
 	if err := d.procedures.Prepare(t); err != nil {
@@ -140,7 +139,7 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 			break
 		}
 	}
-	// A traced Put reads its row, which it cannot say has failed.
+	// A traced Put reads its row, but has no way to report that the read failed.
 	if !c.failed && !d.traced && d.interrupted[p.ID] < interruptions {
 		d.interrupted[p.ID]++
 		for i := range c.read {
@@ -159,8 +158,8 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Class: class, Result: result}
 }
 
-// fail reports a mistake of a procedure, or of the workload. It reports the first of each kind, which is the format,
-// and in the end how many there were.
+// fail reports a mistake of a procedure or of the workload. It reports only the first mistake per format; the total is
+// reported at the end of the test.
 func (d *Database) fail(who, format string, args ...any) {
 	d.t.Helper()
 	kind := who + ": " + format
@@ -175,7 +174,7 @@ func (d *Database) fail(who, format string, args ...any) {
 	})
 }
 
-// name returns the workload's name of a key, if a workload is loaded.
+// name returns the workload's name of a key. Without a loaded workload it returns k.String().
 func (d *Database) name(k txn.Key) string {
 	if d.workload == nil {
 		return k.String()
@@ -187,10 +186,10 @@ func (d *Database) rangeName(r *txn.Range) string {
 	return d.name(r.From) + strings.TrimPrefix(r.String(), r.From.String())
 }
 
-// interruptions is the number of transactions of each procedure that also run with failing reads.
+// interruptions is the number of transactions per procedure that are also run with failing reads.
 const interruptions = 20
 
-// interrupt runs a transaction whose i-th read of n fails.
+// interrupt runs a transaction whose read i, of n reads counted from 0, fails.
 func (d *Database) interrupt(p *txn.Procedure, t *txn.Transaction, i, n int) {
 	d.t.Helper()
 	c := interrupted{View: store.View{Rows: d.Hash}, left: i}
@@ -204,6 +203,7 @@ func (d *Database) interrupt(p *txn.Procedure, t *txn.Transaction, i, n int) {
 		return err
 	}()
 	switch {
+	// The procedure must return the same error value: the database compares it to tell its own failure from an abort.
 	case err != errInterrupted:
 		d.fail(p.Name, "the procedure returns the error %v where its read %d of %d has failed: return the error of the database as it is", err, i+1, n)
 	case c.left < -1:
@@ -213,7 +213,7 @@ func (d *Database) interrupt(p *txn.Procedure, t *txn.Transaction, i, n int) {
 
 var errInterrupted = errors.New("the database has failed")
 
-// interrupted is a view whose reads fail once left of them were made.
+// interrupted is a view that allows left reads; all further reads fail.
 type interrupted struct {
 	store.View
 	left int
@@ -243,7 +243,7 @@ func (c *interrupted) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	return c.View.Scan(r, f)
 }
 
-// twice returns a key that occurs twice.
+// twice returns the first key that occurs twice in accesses; ok is false if there is none.
 func twice(accesses []txn.Access) (txn.Key, bool) {
 	seen := make(map[txn.Key]bool, len(accesses))
 	for i := range accesses {
@@ -255,9 +255,10 @@ func twice(accesses []txn.Access) (txn.Key, bool) {
 	return "", false
 }
 
-// attempt runs a procedure once. c records the rows that it touches.
+// attempt runs a procedure once. c records the rows that the procedure accesses.
 func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, c *checked, err error) {
 	d.t.Helper()
+	// A fresh view, so that the second run does not see the writes of the first.
 	c = &checked{d: d, View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
 	args := bytes.Clone(t.Args)
 	result, err = p.Run(c, t.Args)
@@ -268,10 +269,11 @@ func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.W
 	return c.Writes.Entries(), result, c, err
 }
 
-// Apply makes writes and returns the writes that undo them.
+// Apply applies writes and returns the writes that undo them.
 func (d *Database) Apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEntry) {
 	for _, w := range writes {
 		r, found := d.Get(w.Key)
+		// Put may reuse the memory of the old value.
 		undo = append(undo, txn.WriteEntry{Key: w.Key, Value: bytes.Clone(r.Value), Deleted: !found})
 		if w.Deleted {
 			d.Delete(w.Key)
@@ -282,7 +284,7 @@ func (d *Database) Apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEn
 	return undo
 }
 
-// checked is a view that notes the first rule of txn.Ctx, txn.Footprint and txn.Procedure that a procedure breaks.
+// checked is a view that reports the first rule of txn.Ctx, txn.Footprint and txn.Procedure that a procedure breaks.
 type checked struct {
 	store.View
 	d        *Database
@@ -290,7 +292,7 @@ type checked struct {
 	f        *txn.Footprint
 	scanning bool
 	lent     []lent
-	touched  []txn.Access // if the footprint is not exact
+	touched  []txn.Access // filled only if the footprint is not exact
 	read     []txn.Range
 	written  []txn.Key // units
 	failed   bool
@@ -300,14 +302,14 @@ type checked struct {
 type lent struct {
 	what   string
 	key    txn.Key
-	value  []byte // with the spare room after it
-	before uint64 // its hash
+	value  []byte // including the spare bytes after it
+	before uint64 // hash of value before the procedure could change it
 }
 
-// spare is the room after a value that no procedure may write into, as append would.
+// spare is the number of bytes after a lent value that detect a procedure which appends in place.
 const spare = 8
 
-// lend returns a copy of a value, so that a change does no harm to other tests, and remembers it.
+// lend returns a copy of value and records it in lent. The copy keeps a faulty procedure from corrupting the database.
 func (c *checked) lend(what string, k txn.Key, value []byte) []byte {
 	if value == nil {
 		return nil
@@ -318,14 +320,14 @@ func (c *checked) lend(what string, k txn.Key, value []byte) []byte {
 	return room[:len(value)]
 }
 
-// keep remembers a value that must not change.
+// keep records a value that must not change.
 func (c *checked) keep(what string, k txn.Key, value []byte) {
 	c.lent = append(c.lent, lent{what, k, value, maphash.Bytes(hashSeed, value)})
 }
 
 var hashSeed = maphash.MakeSeed()
 
-// unchanged checks the values that were lent.
+// unchanged checks that no recorded value has changed.
 func (c *checked) unchanged() {
 	for _, l := range c.lent {
 		if maphash.Bytes(hashSeed, l.value) != l.before {
@@ -342,7 +344,7 @@ func (c *checked) fail(format string, args ...any) {
 	c.failed = true
 }
 
-// check checks one use of the Ctx, for a row or a range.
+// check checks one use of the Ctx for the row or range r. named is set if the footprint includes r.
 func (c *checked) check(what string, named bool, r txn.Range) {
 	c.d.t.Helper()
 	if !c.f.Exact && !r.From.Everywhere() {
@@ -357,12 +359,13 @@ func (c *checked) check(what string, named bool, r txn.Range) {
 	}
 }
 
-// untouched calls f for what an exact footprint names, and the procedure has not done.
+// untouched calls f for each access that an exact footprint declares and the procedure did not make.
 func (c *checked) untouched(f func(what string, table txn.Table)) {
 	if !c.f.Exact {
 		return
 	}
 	reads := func(declared *txn.Range) bool {
+		// A scan may stop early, and one declared range may be read in several pieces.
 		return slices.ContainsFunc(c.read, func(r txn.Range) bool { return declared.Covers(&r) || r.Covers(declared) })
 	}
 	for _, a := range c.f.Accesses {
@@ -391,6 +394,7 @@ func (c *checked) checkWrite(what string, k txn.Key) {
 		c.fail("the procedure "+what+" %s, although it is said to be ReadOnly", c.d.name(k))
 	}
 	c.check(what, c.f.Writes(k), txn.Point(k))
+	// Writes to one unit usually follow each other; further duplicates are harmless.
 	if unit := k.Unit(); len(c.written) == 0 || c.written[len(c.written)-1] != unit {
 		c.written = append(c.written, unit)
 	}
@@ -417,7 +421,7 @@ func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	return c.View.Scan(r, func(k txn.Key, value []byte) bool { return f(k, c.lend("scanned", k, value)) })
 }
 
-// Put implements txn.Ctx. The value belongs to the database from then on.
+// Put implements txn.Ctx. The database then owns value.
 func (c *checked) Put(k txn.Key, value []byte) {
 	c.checkWrite("writes", k)
 	c.keep("has put", k, value)

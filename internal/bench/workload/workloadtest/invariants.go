@@ -25,8 +25,8 @@ func Streams(t testing.TB, c *Case, n int) {
 	}
 }
 
-// playStreams plays n transactions of each of two generators in every region, by turns, and returns their merged
-// ledgers.
+// playStreams plays n transactions of each of two generators in every region, alternating between generators, and
+// returns their merged ledgers.
 func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 	d.t.Helper()
 	const streams, clients = 2, 3
@@ -51,13 +51,13 @@ func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 	return ledger
 }
 
-// Invariants tests that the checks notice wrong rows. It makes one change after another in each table. It starts with a
-// database that was just loaded, with an empty ledger. It repeats the changes after n transactions of each of two
-// generators in every region. It deletes a row, alters a row in its first or in its last byte, and adds a row similar
-// to another. A check must fail for each change, whether the wrong copy is the only, the first or the second copy. The
-// exceptions in blind are changes that a workload cannot notice, such as "t0 added" or "t2 altered at its end" for
-// table 2. Rows that are everywhere are omitted, since their comparison is the same for all workloads. Without any copy
-// every check must fail, and no two checks may have the same name.
+// Invariants tests that the checks detect wrong rows. It makes one change at a time in each table: first after loading,
+// with an empty ledger, then after n transactions of each of two generators in every region. A change deletes a row,
+// alters the first or last byte of a row, or adds a row similar to another. A check must fail for each change, whether
+// the wrong copy is the only, the first or the second copy. The exceptions in blind are changes that a workload cannot
+// detect, such as "t0 added" or "t2 altered at its end" for table 2. Rows that are everywhere are skipped, since their
+// comparison is the same for all workloads. Without any copy every check must fail, and no two checks may have the same
+// name.
 func Invariants(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -97,7 +97,7 @@ func Invariants(t testing.TB, c *Case, n int, blind ...string) {
 	}
 }
 
-// checkVerdicts tests the verdicts of the checks for right rows, and for no copy.
+// checkVerdicts tests that all checks pass on right rows and fail without a copy.
 func checkVerdicts(t testing.TB, w workload.Workload, ledger workload.Ledger, right map[string]int64, when string) {
 	t.Helper()
 	if failed := failures(w, ledger, right); len(failed) > 0 {
@@ -117,13 +117,13 @@ func checkVerdicts(t testing.TB, w workload.Workload, ledger workload.Ledger, ri
 	}
 }
 
-// mistake is a write that makes a database wrong.
+// mistake is a write that corrupts a database.
 type mistake struct {
 	name  string
 	write txn.WriteEntry
 }
 
-// mistakes returns the changes of Invariants, in the middle row of each table and after it.
+// mistakes returns the changes that Invariants makes: to the middle row of each table, and an added row after it.
 func mistakes(h *store.Hash) (all []mistake) {
 	tables := map[txn.Table][]txn.Key{}
 	h.Each(func(k txn.Key, _ store.Record) {
@@ -149,14 +149,14 @@ func mistakes(h *store.Hash) (all []mistake) {
 	return all
 }
 
-// flipped returns a value with all bits of one byte changed.
+// flipped returns a copy of value with all bits of byte at inverted.
 func flipped(value []byte, at int) []byte {
 	v := bytes.Clone(value)
 	v[at] ^= 0xff
 	return v
 }
 
-// free returns the next key like k that no row has: its last bytes, as a number, are greater.
+// free returns the next unused key after k, with the bytes after the first treated as a big-endian number.
 func free(h *store.Hash, k txn.Key) txn.Key {
 	b := []byte(k)
 	for {

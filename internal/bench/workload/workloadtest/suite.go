@@ -16,31 +16,31 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Case is a workload with its environment.
+// Case is a workload under test with its environment.
 type Case struct {
 	Topology   *geo.Topology
 	Procedures []*txn.Procedure
-	// New makes the workload with a seed, each time another copy of it.
+	// New returns a new instance of the workload with a seed.
 	New func(seed uint64) workload.Workload
-	// Untouched explains why an exact footprint may name rows that its transaction then does not touch, which costs
-	// engines locks and round trips. "newOrder: read of t4" stands for rows of table 4 that the procedure newOrder does
-	// not read; write and scan stand for the other accesses.
+	// Untouched explains why an exact footprint may name rows that its transaction does not access, which costs engines
+	// locks and round trips. The key "newOrder: read of t4" stands for rows of table 4 that the procedure newOrder
+	// declares and does not read. Keys with write and scan stand for the other accesses.
 	Untouched map[string]string
 	// SameRows explains why the loaded rows do not depend on the seed.
 	SameRows string
 	// SameTransactions explains why most transactions do not depend on the seed or on the stream.
 	SameTransactions string
-	// AnyHome explains why single-home transactions may use the data of another region than their client's.
+	// AnyHome explains why single-home transactions may access data of a region other than their client's.
 	AnyHome string
 }
 
-// The seeds of the suite's workloads; the second seed is for workloads that should be different.
+// Seeds of the suite's workloads; otherSeed is for workloads that should differ.
 const (
 	suiteSeed = 7
 	otherSeed = 8
 )
 
-// Bind returns the case of the workload that make, a package's New, makes of a spec.
+// Bind returns the case of the workload that make, a package's New, creates from spec.
 func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.Topology) (W, error), spec S, top *geo.Topology,
 	procedures []*txn.Procedure) *Case {
 	return &Case{Topology: top, Procedures: procedures, New: func(seed uint64) workload.Workload {
@@ -53,9 +53,9 @@ func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.To
 	}}
 }
 
-// Rows tests that cells can be loaded separately, in any order, with the same rows as when all are loaded together.
-// Each row must be loaded once, and into its cell. KeyName must have a unique name for each row, and accept groups,
-// too. Rows must depend on the seed, except with Case.SameRows.
+// Rows tests that cells can be loaded separately, in any order, with the same rows as when all cells are loaded
+// together. Each row must be loaded once, and into its own cell. KeyName must return a unique name for each row and
+// must accept groups. Rows must depend on the seed, unless Case.SameRows is set.
 func Rows(t testing.TB, c *Case) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -99,10 +99,10 @@ func Rows(t testing.TB, c *Case) {
 	}
 }
 
-// checkNames tests KeyName on all rows and their groups. It reports the first mistake.
+// checkNames tests KeyName on all rows and their groups. It reports only the first mistake.
 func checkNames(t testing.TB, w workload.Workload, h *store.Hash) {
 	t.Helper()
-	names := make(map[uint64]struct{}, h.Len()) // hashes, since there may be a million
+	names := make(map[uint64]struct{}, h.Len()) // hashes, since there may be a million rows
 	var key txn.Key
 	defer func() {
 		if p := recover(); p != nil {
@@ -132,8 +132,8 @@ func checkNames(t testing.TB, w workload.Workload, h *store.Hash) {
 	})
 }
 
-// Play runs n transactions of a generator's clients, one after another. see, unless it is nil, is called for each
-// before it runs. It fails the test when the generator changes a transaction that it has made before.
+// Play runs n transactions of a generator's clients, one after another. It calls see, unless nil, for each transaction
+// before it runs. It fails the test if the generator changes a transaction that it has returned before.
 func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Duration, see func(*txn.Transaction, workload.Request)) {
 	d.t.Helper()
 	for i := range n {
@@ -146,7 +146,7 @@ func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Durat
 	d.checkMade()
 }
 
-// checkMade checks the last transactions that generators have made: next checks those before.
+// checkMade checks the latest transactions of generators; next has checked all earlier ones.
 func (d *Database) checkMade() {
 	d.t.Helper()
 	for i := range d.made {
@@ -166,7 +166,7 @@ func (d *Database) next(g workload.Generator, client int, elapsed time.Duration)
 	return tx, r
 }
 
-// made is a transaction in the memory that its generator has given it, and the contents of that memory at that time.
+// made is a transaction as its generator returned it, with copies of the memory that the transaction refers to.
 type made struct {
 	tx       txn.Transaction
 	args     []byte
@@ -174,7 +174,8 @@ type made struct {
 	ranges   []txn.Range
 }
 
-// unchanged checks that a transaction has not changed since it was made: databases may keep it for any time.
+// unchanged checks that a transaction has not changed since its generator returned it: databases may keep it for any
+// time.
 func (d *Database) unchanged(m *made) {
 	d.t.Helper()
 	what := ""
@@ -192,14 +193,14 @@ func (d *Database) unchanged(m *made) {
 
 // Shares plays n transactions of the clients of each region. It tests that the realised shares match the configured
 // shares within statistical bounds, and that the warm-up is not counted. A stream's transactions must depend only on
-// the seed and the stream. Most must depend on both, except with Case.SameTransactions. Requests must have a type and
-// the class of their accesses. Single-home requests must use the data of their client's region, except with
-// Case.AnyHome. Exact footprints must name no untouched rows, except for Case.Untouched. The checks must pass at the
-// end.
+// the seed and the stream. Most must depend on both, unless Case.SameTransactions is set. Requests must have a valid
+// type and the class of their accesses. Single-home requests must access data of their client's region, unless
+// Case.AnyHome is set. Exact footprints must name only rows that are accessed, except for Case.Untouched. The
+// workload's checks must pass at the end.
 //
-// see, unless it is nil, is called for each transaction after the warm-up before it runs. It receives the region of the
-// client and the generator's request. It tests promises of a single workload, such as how often a type reads a hot row,
-// and fails the test itself.
+// Shares calls see, unless nil, for each transaction after the warm-up before it runs, with the client's region and the
+// generator's request. see tests properties of a single workload, such as how often a type reads a hot row, and fails
+// the test itself.
 func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction, workload.Request)) {
 	t.Helper()
 	const clients = 10
@@ -269,7 +270,7 @@ func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction,
 	}
 }
 
-// checkChance tests the inputs on which the transactions of a generator depend.
+// checkChance tests that a generator's transactions depend on the seed and the stream, and on nothing else.
 func checkChance(t testing.TB, c *Case, config workload.GeneratorConfig) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -295,7 +296,7 @@ func checkChance(t testing.TB, c *Case, config workload.GeneratorConfig) {
 	}
 }
 
-// alike counts the places at which two sequences are the same.
+// alike returns the number of positions at which a and b are equal.
 func alike(a, b [][]byte) (n int) {
 	for i := range a {
 		if bytes.Equal(a[i], b[i]) {
@@ -305,7 +306,7 @@ func alike(a, b [][]byte) (n int) {
 	return n
 }
 
-// begin returns the arguments of a generator's first transactions, of which none is committed.
+// begin returns the arguments of a generator's first 100 transactions, all of which abort.
 func begin(w workload.Workload, c workload.GeneratorConfig) (first [][]byte) {
 	g := w.NewGenerator(c)
 	for i := range 100 {
@@ -317,8 +318,8 @@ func begin(w workload.Workload, c workload.GeneratorConfig) (first [][]byte) {
 	return first
 }
 
-// Near fails the test for each share whose count is off by more than four standard deviations. The limit is a hundredth
-// of a percent if the count is not random. It also fails for each mean whose count is off by more than its tolerance.
+// Near fails the test for each share whose count is off by more than four standard deviations plus 0.01 percentage
+// points. It also fails for each mean that is off by more than its tolerance.
 func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 	t.Helper()
 	if len(shares) != len(counts) {
@@ -339,7 +340,7 @@ func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 	}
 }
 
-// NearShare fails the test when hits of n are off the share p by more than four standard deviations, or when n is 0.
+// NearShare fails the test if n is 0, or if the share hits/n differs from p by more than four standard deviations.
 func NearShare(t testing.TB, what string, hits, n int, p float64) {
 	t.Helper()
 	const rounding = 1e-9
@@ -348,15 +349,15 @@ func NearShare(t testing.TB, what string, hits, n int, p float64) {
 	}
 }
 
-// fourSigma returns four standard deviations of the share that n draws of probability p have.
+// fourSigma returns four standard deviations of the observed share in n draws of probability p.
 func fourSigma(p, n float64) float64 { return 4 * math.Sqrt(p*(1-p)/n) }
 
-// Verify returns the checks of a workload that fail on the database's rows, as "name: message".
+// Verify returns the failed checks of the workload on the database's rows, as "name: message".
 func (d *Database) Verify(w workload.Workload, ledger workload.Ledger) []string {
 	return failures(w, ledger, w.Audit(d.Rows()))
 }
 
-// Copies are called a, b, c and so on.
+// Copies returns a copy for each element of sums, named a, b, c and so on.
 func Copies(sums ...map[string]int64) (copies []workload.Copy) {
 	for i := range sums {
 		copies = append(copies, workload.Copy{Name: string(rune('a' + i)), Sums: sums[i]})
@@ -373,18 +374,18 @@ func failures(w workload.Workload, ledger workload.Ledger, sums ...map[string]in
 	return failed
 }
 
-// The database errors in a single transaction that a ledger should detect.
+// Database errors in a single transaction that a ledger should detect.
 const (
 	lost     = "lost"     // committed, but not applied
-	torn     = "torn"     // committed, but for one of its writes
+	torn     = "torn"     // committed, but with one write missing
 	doubled  = "doubled"  // applied twice
 	invented = "invented" // applied, but not committed
 )
 
 // Ledger plays n transactions with every kind of outcome, including late outcomes. It tests that the checks pass, and
-// that the ledger is exact once the truth about all transactions is known. Then it plants one error after another into
-// a transaction of each type that writes, with an outcome in time or late. A check must fail for each error, except for
-// those in blind, such as "amalgamate lost", which a workload cannot notice.
+// that the ledger is exact once all outcomes are known. Then it injects each error into a transaction of each writing
+// type, with an outcome in time and with a late outcome. A check must fail for each error, except for the errors in
+// blind, such as "amalgamate lost", which the workload cannot detect.
 func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
 	const clients = 3
@@ -392,7 +393,7 @@ func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 	l := &ledgerTest{t: t, w: w, d: New(t, c.Procedures...).Load(w, c.Topology), writes: make([]bool, len(w.Types()))}
 	initial := w.Audit(l.d.Rows())
 	l.g = w.NewGenerator(workload.GeneratorConfig{Clients: clients, RegionClients: clients, Stream: 1, Measured: time.Hour})
-	var truth []txn.Outcome // about transactions that a client gave up on
+	var truth []txn.Outcome // true outcomes of transactions whose client timed out
 	for i := range n {
 		client := i % clients
 		tx, r := l.d.next(l.g, client, 0)
@@ -420,7 +421,7 @@ func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 	}
 	for _, o := range truth {
 		l.g.Late(o)
-		l.g.Late(o) // The second time it must not count.
+		l.g.Late(o) // the second report must not count
 	}
 	l.pass("once late outcomes are known")
 	if !exact(l.g.Ledger()) {
@@ -466,7 +467,7 @@ func exact(l workload.Ledger) bool {
 	return true
 }
 
-// ledgerTest is a generator, and the database that its clients' transactions run on.
+// ledgerTest is a generator and the database that runs its clients' transactions.
 type ledgerTest struct {
 	t      testing.TB
 	w      workload.Workload
@@ -482,7 +483,8 @@ func (l *ledgerTest) pass(when string) {
 	}
 }
 
-// plant makes a mistake in the next transaction of a type that changes rows, and mends it after the checks.
+// plant injects the error how into the next transaction of type kind that changes rows, runs the checks, and repairs
+// the rows.
 func (l *ledgerTest) plant(kind uint8, how string, late, blind bool) {
 	l.t.Helper()
 	what := l.w.Types()[kind] + " " + how
@@ -538,14 +540,14 @@ func (l *ledgerTest) plant(kind uint8, how string, late, blind bool) {
 	l.d.Apply(tx.ID, mend)
 }
 
-// changes reports whether a write changes its row.
+// changes reports whether the write w would change its row.
 func (l *ledgerTest) changes(w txn.WriteEntry) bool {
 	r, found := l.d.Get(w.Key)
 	return w.Deleted == found || found && !bytes.Equal(w.Value, r.Value)
 }
 
-// find plays until the first client has a transaction of a type under way that changes rows, and returns it with its
-// writes.
+// find runs transactions until client 0 has one of type kind in flight that changes rows. It returns that transaction
+// with its writes and outcome, or nil after 10,000 attempts.
 func (l *ledgerTest) find(kind uint8) (*txn.Transaction, []txn.WriteEntry, txn.Outcome) {
 	l.t.Helper()
 	for range 10_000 {

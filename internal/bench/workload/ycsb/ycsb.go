@@ -144,7 +144,7 @@ const (
 
 // TypesOf returns the names of the transaction types. If the number of homes is drawn, a type is the number of homes
 // that a transaction touches. If a transaction is one operation, the types are the operations, in the order of their
-// kinds. Otherwise the types distinguish transactions that write from those that do not.
+// kinds. Otherwise the types distinguish writing transactions from read-only ones.
 func TypesOf(spec *v1alpha1.YCSB) []string {
 	if spec.HomesThetaPercent != nil {
 		return []string{"oneHome", "twoHomes", "moreHomes"}

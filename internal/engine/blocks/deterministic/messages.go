@@ -26,7 +26,7 @@ const KindPassed = 249
 type Place struct{ Position, Index uint64 }
 
 // PlaceOf returns the place of a transaction that is identified by its ID and attempt number. Places have the order of
-// IDs; all places of the second attempt follow those of the first.
+// IDs; all places of the second attempt follow the places of the first.
 func PlaceOf(id txn.ID, attempt uint64) Place {
 	// An ID consists of a stream of 24 bits and a number of 40 bits. The attempt distinguishes the places of a
 	// transaction that is sent again.
@@ -380,7 +380,7 @@ func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	if used := len(m.accesses) + len(t.Accesses); used <= cap(m.accesses) {
 		m.accesses = m.accesses[:used]
 	}
-	// Limit the capacity: an append to these accesses must not overwrite those of the next transaction.
+	// Limit the capacity: an append to these accesses must not overwrite the next transaction's accesses.
 	t.Accesses = t.Accesses[:len(t.Accesses):len(t.Accesses)]
 	return t, nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // UnfetchedData is a faulty variant of Calvin: schedulers wait for data that was lost with its sequencer, although
-// other nodes have it. It is in no table of engines; it tests that the checks find the defect (package broken).
+// other nodes have a copy. No table of engines lists it; it tests that the checks find the defect (package broken).
 var UnfetchedData = unfetchedData()
 
 func unfetchedData() *protocol.Engine {
@@ -24,10 +24,10 @@ func unfetchedData() *protocol.Engine {
 	})
 }
 
-// AcknowledgedEverywhere is a faulty variant of Calvin: a transaction is answered when all other regions have
-// acknowledged it, or after half a minute. Without a lost region, transactions are merely slow; with a lost region,
-// everything is still answered eventually. The variant is in no table of engines; it tests that the checks find the
-// defect (package broken).
+// AcknowledgedEverywhere is a faulty variant of Calvin: it answers a transaction only after all other regions have
+// acknowledged it, or after 30 seconds. Without a failure, transactions are merely slow. After the loss of a region,
+// every transaction is still answered eventually, but late. No table of engines lists the variant; it tests that the
+// checks find the defect (package broken).
 var AcknowledgedEverywhere = acknowledgedEverywhere()
 
 func acknowledgedEverywhere() *protocol.Engine {
@@ -37,11 +37,12 @@ func acknowledgedEverywhere() *protocol.Engine {
 		r.Replica = newReplica(c, false)
 		return r
 	})
-	e.Decode = nil // its messages do not travel but in the simulator
+	e.Decode = nil // acknowledgements have no decoder, so the variant runs only in the simulator
 	return e
 }
 
-// acknowledging is a replica that delays its answers. It is also the environment of the replica that it wraps.
+// acknowledging is a replica that delays its answers. It is also the environment of the wrapped replica, so that it
+// intercepts Reply.
 type acknowledging struct {
 	*Replica
 	protocol.Env
@@ -55,7 +56,7 @@ type heldAnswer struct {
 	missing int // regions
 }
 
-// acknowledgement requests an acknowledgement, or is an acknowledgement.
+// acknowledgement requests an acknowledgement, or is the acknowledgement if given is set.
 type acknowledgement struct {
 	id    txn.ID
 	given bool
@@ -100,6 +101,7 @@ func (r *acknowledging) Receive(from geo.NodeID, m protocol.Message) {
 		r.Replica.Receive(from, m)
 	case !a.given:
 		r.Env.Send(from, &acknowledgement{id: a.id, given: true})
+	// The timer may have released the answer before the last acknowledgement arrived.
 	case r.held[a.id] != nil:
 		if r.held[a.id].missing--; r.held[a.id].missing == 0 {
 			r.release(a.id)

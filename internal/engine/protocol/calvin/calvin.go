@@ -1,13 +1,13 @@
-// Package calvin is a deterministic database: Calvin (Thomson et al., SIGMOD 2012). All copies agree on the order of
-// the transactions before they execute them. Each copy then executes all transactions in that order. So copies stay
-// equal without communication, and partitions commit together without a vote.
+// Package calvin implements Calvin (Thomson et al., SIGMOD 2012), a deterministic database. All copies agree on the
+// order of the transactions before they execute them. Each copy then executes all transactions in that order. So copies
+// stay equal without communication, and partitions commit together without a vote.
 //
-// A copy is one full set of partitions: a region has as many copies as a partition has replicas. Every node is a
-// sequencer and a scheduler, and some nodes are members of the log. As a sequencer (sequencer.go) it collects the
-// transactions of its clients into batches, and sends their data to every copy. The batches are ordered either by a
-// replicated log (package batchlog) or, as in the paper, by epochs (epochs.go). As a scheduler (scheduler.go) it takes
-// the batches in that order. It executes their transactions once they have their locks and the reads of their other
-// partitions (package deterministic).
+// A copy is one full set of partitions: a region has one copy per replica of a partition. Every node is a sequencer and
+// a scheduler, and some nodes are members of the log. As a sequencer (sequencer.go), a node collects its clients'
+// transactions into batches and sends their data to every copy. The batches are ordered either by a replicated log
+// (package batchlog) or, as in the paper, by epochs (epochs.go). As a scheduler (scheduler.go), a node takes the
+// batches in that order. It executes a transaction once the transaction holds its locks and the reads of its other
+// partitions have arrived (package deterministic).
 package calvin
 
 import (
@@ -62,9 +62,10 @@ var Engine = &protocol.Engine{
 	Law:           law,
 }
 
-// tolerates is Engine.Tolerates. With ordering leader it is any region but the first, which keeps the log. With
-// ordering consensus it is any one of three or more regions. With ordering epochs it is none, since every sequencer
-// waits for all others. A batch with a log position and lost data blocks the schedulers that wait for it.
+// tolerates is Engine.Tolerates. With ordering leader, the database tolerates the loss of any regions except the first,
+// which keeps the log. With ordering consensus, it tolerates the loss of any one of three or more regions. With
+// ordering epochs it tolerates none, because every sequencer waits for all others. A batch that has a log position but
+// whose data is lost blocks the schedulers that need it.
 func tolerates(t *geo.Topology, p protocol.Params) (s protocol.Tolerance) {
 	switch p.Word("ordering") {
 	case orderingLeader:
@@ -76,7 +77,7 @@ func tolerates(t *geo.Topology, p protocol.Params) (s protocol.Tolerance) {
 		s = protocol.AnyRegions(t, false)
 	}
 	s = batchlog.Bear(s, t, batchlog.Copies(p))
-	// A member that campaigns in vain doubles its wait for the next campaign, and an orphaned batch is abandoned at the
+	// A member whose campaign fails doubles its wait before the next campaign, and an orphaned batch is abandoned at the
 	// second check.
 	rtt := t.LongestRTT()
 	s.Settles = 4*consensus.DefaultElection + batchlog.Settles(t, p) + 10*rtt
@@ -84,7 +85,7 @@ func tolerates(t *geo.Topology, p protocol.Params) (s protocol.Tolerance) {
 	return s
 }
 
-// RoleLeader is the role of the node that leads the log; with ordering epochs no node has it.
+// RoleLeader is the role of the log's leader. With ordering epochs no node has this role.
 const RoleLeader = "leader"
 
 // Roles implements protocol.RoleHolder.
@@ -95,8 +96,8 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// check is Engine.Check. Epochs shorter than a millisecond would keep idle nodes busy with closing them, and batches
-// get no places there that could wait for copies.
+// check is Engine.Check. With ordering epochs, it refuses epochs shorter than a millisecond, which would keep idle
+// nodes busy, and batch copies, because batches have no log position that could wait for copies.
 func check(p protocol.Params) (errs []*protocol.ParamError) {
 	if p.Word("ordering") != orderingEpochs {
 		return nil
@@ -137,7 +138,7 @@ type Replica struct {
 	partition  int
 	partitions int
 	placement  geo.Placement
-	// holders[q] are the other nodes that hold partition q, in every copy.
+	// holders[q] are the other nodes that hold partition q, in all copies.
 	holders [][]geo.NodeID
 
 	sequencer sequencer
@@ -146,7 +147,7 @@ type Replica struct {
 	scheduler scheduler
 	executor  *deterministic.Executor
 	recon     *reconnaissance.Reconnaissance
-	// resets replace lost nodes; nil with ordering epochs.
+	// resets rebuild nodes that have lost their state; nil with ordering epochs.
 	resets *deterministic.Resets
 }
 
@@ -183,6 +184,8 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 		r.epochs = newEpochs(r, interval)
 		return r
 	}
+	// Only batches with a second copy let nodes be replaced (see replaces), so only then can outcomes be lost with a
+	// reset.
 	r.sequencer.remember = batchlog.Copies(c.Params) > 1
 	readers := make([][]geo.NodeID, r.partitions)
 	for n := range geo.NodeID(r.nodes) {
@@ -196,6 +199,7 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 	r.log = batchlog.New(batchlog.Config{
 		Self: c.Self, Nodes: r.nodes, Members: logMembers(t, ordering), Audience: everybody, Env: c.Env,
 		OrderTimer: orderTimer, GroupTimer: groupTimer, Settled: r.sequencer.settled,
+		// The closure is needed because the reader is created after the log.
 		Advance: func() { r.scheduler.reader.Advance() },
 		Copies:  batchlog.Copies(c.Params), Readers: readers, Region: t.RegionOf, ProofTimer: proofTimer,
 		Kept:        func(position uint64) { r.scheduler.reader.Kept(position) },
@@ -210,9 +214,9 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 	return r
 }
 
-// logMembers returns the nodes that keep the log, the first leader first. With ordering leader they are three nodes of
-// the first region, or a single node if it has fewer than three: two would survive no more failures than one. With
-// ordering consensus there is a member in every region.
+// logMembers returns the members of the log, the first leader first. With ordering leader they are the first three
+// nodes of the first region, or a single node if the region has fewer than three: two members tolerate no more failures
+// than one. With ordering consensus, every region has one member.
 func logMembers(t *geo.Topology, ordering string) []geo.NodeID {
 	if ordering == orderingConsensus {
 		var members []geo.NodeID
@@ -237,9 +241,10 @@ func (r *Replica) Start() {
 	r.flush()
 }
 
-// flush sends the messages that the step has collected.
+// flush sends the messages that were collected during the step.
 func (r *Replica) flush() {
 	if r.resets != nil {
+		// The reset may have completed in this step, and transactions that waited for it go out in the same step.
 		r.resets.Flush()
 		r.enter()
 	}
@@ -263,6 +268,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 			r.scheduler.reader.Receive(from, m)
 		}
 	case *Copy:
+		// The log is nil with ordering epochs, where no node fetches data; such a message is ignored.
 		if r.log != nil {
 			r.scheduler.reader.Fetched(m.Sequencer, m.SubBatch)
 		}
@@ -303,9 +309,11 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.flush()
 }
 
-// Pending implements protocol.Replica. It counts unanswered transactions of own clients, and received transactions of
-// other nodes that are not executed.
+// Pending implements protocol.Replica. It counts unanswered transactions of the node's own clients, and received
+// transactions of other nodes that have not been executed.
 func (r *Replica) Pending() int {
+	// Finished also counts only transactions of other sequencers, so the difference is the number that is still
+	// executing.
 	waiting := r.sequencer.unanswered + int(r.scheduler.foreign-r.executor.Finished)
 	if r.epochs != nil {
 		return waiting + r.epochs.queued

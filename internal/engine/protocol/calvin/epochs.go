@@ -8,38 +8,39 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// epochs orders batches like the paper's asynchronous replication (Thomson 2012, section 3.2). Every sequencer closes
-// an epoch at the same time by its clock and sends its batch, empty or not, to all nodes. An epoch runs when the
-// batches of all sequencers have arrived, in the order of the sequencers.
+// epochs orders batches as in the paper's asynchronous replication (Thomson 2012, section 3.2). Every sequencer closes
+// an epoch when the epoch ends by its own clock, and sends its batch, even if empty, to all nodes. An epoch runs, in
+// the order of the sequencers, when the batches of all sequencers have arrived.
 //
-// A sequencer may learn of a closed epoch that it has not closed itself. Its clock is then slow, and it closes the
-// epoch immediately; otherwise all nodes would wait for the slowest clock.
+// If a sequencer learns that another sequencer has closed an epoch that is still open locally, its own clock is slow.
+// It then closes the epoch immediately; otherwise all nodes would wait for the slowest clock.
 type epochs struct {
 	r      *Replica
 	length time.Duration
 	open   uint64 // the epoch being collected
 	jumps  int64
 
-	// closed[s] says that sequencer s has closed all epochs before it; all is the least of them, run the next epoch to
-	// run.
+	// closed[s] is the first epoch that sequencer s has not closed. all is the minimum of closed. run is the next epoch
+	// to execute.
 	closed []uint64
 	all    uint64
 	run    uint64
-	// inbox[s] holds the sub-batches of sequencer s that have not run, ascending: links keep their order.
+	// inbox[s] are the sub-batches of sequencer s that have not been executed, in ascending order: links keep their
+	// order.
 	inbox []queue.Queue[*SubBatch]
-	// queued are the transactions of other sequencers among them.
+	// queued is the number of transactions of other sequencers in inbox.
 	queued int
 }
 
-// shortestEpoch prevents idle nodes from spending all their time on closing epochs: Engine.Check refuses shorter
-// epochs.
+// shortestEpoch is the minimum epoch length that Engine.Check accepts. Idle nodes would spend all their time closing
+// shorter epochs.
 const shortestEpoch = time.Millisecond
 
 func newEpochs(r *Replica, interval time.Duration) *epochs {
 	return &epochs{r: r, length: interval, closed: make([]uint64, r.nodes), inbox: make([]queue.Queue[*SubBatch], r.nodes)}
 }
 
-// current returns the epoch of the node's clock.
+// current returns the epoch that contains the current time of the node's clock, or 0 before the clock's zero.
 func (e *epochs) current() uint64 { return uint64(max(0, e.r.env.Now()) / e.length) }
 
 func (e *epochs) start() {
@@ -53,8 +54,9 @@ func (e *epochs) wait() {
 	e.r.env.After(end-e.r.env.Now(), protocol.Timer{Kind: epochTimer})
 }
 
-// tick closes the epochs that are over by the clock.
+// tick closes the epochs that have ended by the node's clock.
 func (e *epochs) tick() {
+	// A jump may have closed the epoch already: receive closes epochs ahead of this clock.
 	if now := e.current(); now > e.open {
 		e.close(now - 1)
 	}
@@ -68,23 +70,26 @@ func (e *epochs) close(last uint64) {
 	}
 	e.open = last + 1
 	q := &e.r.sequencer
+	// All nodes must receive even an empty batch: they run an epoch only when every sequencer has closed it.
 	q.distribute(last, true)
 	clear(q.batch)
 	q.batch = q.batch[:0]
 	e.hear(e.r.self, last)
 }
 
-// arrive takes a sub-batch.
+// arrive queues a sub-batch until its epoch executes.
 func (e *epochs) arrive(from geo.NodeID, m *SubBatch) {
 	e.queued += e.r.foreign(from, m)
 	e.inbox[from].Push(m)
 }
 
-// receive takes another sequencer's batch.
+// receive handles a batch from another sequencer.
 func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
+	// The sequencer has closed this epoch before; queuing the batch again would break the ascending order of inbox.
 	if m.Batch < e.closed[from] {
 		return
 	}
+	// The data must be in inbox before hear counts the epoch as closed and possibly executes it.
 	if len(m.Txns) > 0 {
 		e.arrive(from, m)
 	}
@@ -96,12 +101,13 @@ func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
 	e.hear(from, m.Batch)
 }
 
-// hear records that a sequencer has closed all epochs up to last. It runs the epochs that all sequencers have closed.
+// hear records that sequencer from has closed all epochs up to last. It executes the epochs that all sequencers have
+// closed.
 func (e *epochs) hear(from geo.NodeID, last uint64) {
 	was := e.closed[from]
 	e.closed[from] = last + 1
 	if was != e.all {
-		return // another sequencer lags, too
+		return // another sequencer is still at the minimum, so all does not change
 	}
 	least := e.closed[0]
 	for _, c := range e.closed {
@@ -110,7 +116,7 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 	e.all = least
 	s := &e.r.scheduler
 	for {
-		// Most epochs are empty on an idle system; the next epoch with transactions is the minimum of the waiting epochs.
+		// On an idle system most epochs are empty. So continue with the earliest epoch that has transactions.
 		next := e.all
 		for i := range e.inbox {
 			if m := e.inbox[i].Front(); m != nil {
@@ -118,10 +124,15 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 			}
 		}
 		e.run = next
+		// Positions derive from the epoch and the sequencer, so they are equal at all nodes although a node skips epochs
+		// without transactions.
 		s.position = next * uint64(e.r.nodes)
+		// No queued batch belongs to an epoch that all sequencers have closed.
 		if next == e.all {
 			return
 		}
+		// Within an epoch, batches run in sequencer order, which all nodes know without communication (Thomson 2012,
+		// section 3.2).
 		for i := range e.inbox {
 			if m := e.inbox[i].Front(); m != nil && m.Batch == next {
 				e.inbox[i].Pop()

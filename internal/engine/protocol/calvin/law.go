@@ -8,18 +8,18 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, the same for all transactions. All orderings begin with the client's hop to its node and back
-// and the batch. Then:
+// law is Engine.Law. The latency is the same for all transactions of region c. With every ordering it includes the
+// client's round trip to its node and the batch interval. To these the orderings add:
 //
-// leader: the request goes to the log's leader and the position returns, while the data goes directly to all nodes.
-// Inside the first region only the clients of the leader's node save the hop, and law is the mean. A log of three
-// members takes a round trip between them.
+// leader: the request travels to the log's leader and the position returns, while the data goes directly to all nodes.
+// Within the first region, only clients of the leader's node save this hop, and law returns the mean. A log of three
+// members adds a round trip between them.
 //
 // consensus: the same, plus the leader's round trip to its nearest majority.
 //
-// Where a batch needs copies, the leader waits until enough regions have the data and have reported that to it.
+// If a batch needs copies, the leader also waits until enough regions have reported that they have the data.
 //
-// epochs: the slowest sequencer's batch of the same epoch arrives.
+// epochs: the slowest link that carries a batch of the same epoch to c.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	interval := p.Duration("batch")
 	d := t.RTT(c, c)
@@ -27,6 +27,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	if ordering == orderingEpochs {
 		var slowest time.Duration
 		for r := range t.Regions {
+			// A region with a single node sends no batch to itself.
 			if geo.Region(r) != c || t.Partitions*t.Replicas > 1 {
 				slowest = max(slowest, t.Links[r][c].Delay)
 			}
@@ -38,6 +39,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	leader := t.RegionOf(members[0])
 	there, back := t.Links[c][leader].Delay, t.Links[leader][c].Delay
 	if c == leader {
+		// One of the region's n nodes is the leader and has no hop; this is the mean over the nodes.
 		n := time.Duration(t.Partitions * t.Replicas)
 		there, back = there*(n-1)/n, back*(n-1)/n
 	}

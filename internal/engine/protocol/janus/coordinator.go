@@ -9,14 +9,14 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// coordinator decides instances: the instances of its own clients (Mu 2016, sections 4.1 and 4.2), and instances that
-// it has taken over.
+// coordinator decides instances of its own clients (Mu 2016, sections 4.1 and 4.2), and instances that it has taken
+// over.
 type coordinator struct {
 	r        *Replica
 	patience time.Duration
-	// open are the transactions of own clients without an answer.
+	// open are the unanswered transactions of this node's clients.
 	open  map[txn.ID]struct{}
-	leads queue.Queue[deadline] // in the order of time
+	leads queue.Queue[deadline] // sorted by time
 	free  []*lead
 }
 
@@ -25,7 +25,7 @@ type deadline struct {
 	at time.Duration
 }
 
-// stage is the answer for which the deciding node waits.
+// stage is the kind of answer that a deciding node waits for.
 type stage uint8
 
 const (
@@ -38,29 +38,29 @@ const (
 type lead struct {
 	stage   stage
 	ballot  Ballot
-	late    bool // patience is over
-	wide    bool // asks all partitions, since it does not know the transaction
+	late    bool // patience has run out
+	wide    bool // asks all partitions, because this node does not know the transaction
 	tallies []tally
 
 	noop bool  // proposed
 	deps []Dep // proposed
 
-	best     Ballot // of the proposals found by Prepare
+	best     Ballot // highest ballot of the accepted proposals that Prepare has found
 	found    bool
-	leftover []Dep // dependencies of the replicas that have not pre-accepted: see recovery
+	leftover []Dep // dependencies from replicas that had not pre-accepted: see recovery
 }
 
-// tally counts the answers of a partition's replicas.
+// tally counts the answers from the replicas of a partition.
 type tally struct {
 	partition int
 	missing   []geo.NodeID
-	grants    int // pre-accepted, promised or accepted
+	grants    int // replicas that pre-accepted, promised or accepted
 	refusals  int
-	fresh     int // with Prepare: have pre-accepted
+	fresh     int // while preparing: replicas that have pre-accepted
 	votes     []vote
 }
 
-// vote is a dependency and how many replicas have named it.
+// vote is a dependency and the number of replicas that have reported it.
 type vote struct {
 	Dep
 	count int
@@ -70,7 +70,7 @@ func (c *coordinator) init(r *Replica, patience time.Duration) {
 	c.r, c.patience, c.open = r, patience, map[txn.ID]struct{}{}
 }
 
-// preAccept makes a new instance of t and asks all replicas of its partitions for its dependencies.
+// preAccept creates an instance of t and asks all replicas of its partitions for the instance's dependencies.
 func (c *coordinator) preAccept(t *txn.Transaction) {
 	r := c.r
 	id := instance(r.self, r.next)
@@ -98,7 +98,7 @@ func (c *coordinator) preAccept(t *txn.Transaction) {
 	c.decide(rec)
 }
 
-// begin makes this node the node that decides rec.
+// begin makes this node try to decide rec with ballot b, and starts to wait for answers from the given partitions.
 func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *lead {
 	var l *lead
 	if n := len(c.free); n > 0 {
@@ -110,15 +110,17 @@ func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *l
 	for _, q := range partitions {
 		l.add(q, c.r.group[q])
 	}
+	// A new incarnation does not vote on an instance that was sent to its predecessor, so its own answer is not awaited
+	// either.
 	if c.r.abstains(rec.id) {
-		c.answered(l, c.r.self) // and says nothing
+		c.answered(l, c.r.self) // counts as neither a grant nor a refusal
 	}
 	rec.lead = l
 	c.leads.Push(deadline{rec.id, c.r.env.Now() + c.patience})
 	return l
 }
 
-// add appends the tally of a partition, and reuses the memory of an old tally.
+// add appends the tally of partition q. It reuses the memory of an earlier tally.
 func (l *lead) add(q int, group []geo.NodeID) {
 	if len(l.tallies) < cap(l.tallies) {
 		l.tallies = l.tallies[:len(l.tallies)+1]
@@ -129,7 +131,7 @@ func (l *lead) add(q int, group []geo.NodeID) {
 	*t = tally{partition: q, missing: append(t.missing[:0], group...), votes: t.votes[:0]}
 }
 
-// abandon leaves the instance to others.
+// abandon stops this node's attempt to decide the instance, if there is one.
 func (c *coordinator) abandon(rec *record) {
 	if rec.lead != nil {
 		c.free = append(c.free, rec.lead)
@@ -137,7 +139,8 @@ func (c *coordinator) abandon(rec *record) {
 	}
 }
 
-// answered returns the tally that node n's answer belongs to, nil if it has answered or is not asked.
+// answered removes node n from the outstanding answers and returns the tally of its partition. It returns nil if n has
+// already answered or was not asked.
 func (c *coordinator) answered(l *lead, n geo.NodeID) *tally {
 	q := c.r.topology.PartitionOf(n)
 	for i := range l.tallies {
@@ -155,7 +158,7 @@ func (c *coordinator) answered(l *lead, n geo.NodeID) *tally {
 	return nil
 }
 
-// grant counts the dependencies that node n has answered with.
+// grant counts the answer of node n and the dependencies in it.
 func (c *coordinator) grant(l *lead, n geo.NodeID, deps []Dep) *tally {
 	t := c.answered(l, n)
 	if t == nil {
@@ -167,6 +170,7 @@ next:
 		for i := range t.votes {
 			if v := &t.votes[i]; v.ID == d.ID {
 				v.count++
+				// It is settled if any replica has found its component complete: components are the same at all replicas.
 				v.Settled = v.Settled || d.Settled
 				continue next
 			}
@@ -177,9 +181,10 @@ next:
 	return t
 }
 
-// preAccepted takes the dependencies that a replica knows.
+// preAccepted handles a replica's answer to PreAccept.
 func (c *coordinator) preAccepted(from geo.NodeID, m *PreAcceptOK) {
 	rec := c.r.find(instance(c.r.self, m.Seq))
+	// The answer may arrive after the decision, or after this node has changed to another ballot.
 	if rec == nil || rec.lead == nil || rec.lead.stage != preAccepting {
 		return
 	}
@@ -193,12 +198,13 @@ func (c *coordinator) preAccepted(from geo.NodeID, m *PreAcceptOK) {
 	c.decide(rec)
 }
 
-// accepted takes a replica's answer to a proposal.
+// accepted handles a replica's answer to Accept.
 func (c *coordinator) accepted(from geo.NodeID, m *AcceptOK) {
 	rec := c.r.find(m.ID)
 	if rec == nil || rec.lead == nil || rec.lead.stage != accepting || rec.lead.ballot != m.Ballot {
 		return
 	}
+	// Another node has taken the instance over; its ballot decides now.
 	if m.Promised > m.Ballot {
 		c.r.env.Mark(acceptOutbid)
 		rec.promised = max(rec.promised, m.Promised)
@@ -211,7 +217,8 @@ func (c *coordinator) accepted(from geo.NodeID, m *AcceptOK) {
 	c.decide(rec)
 }
 
-// excused reports whether no other replica needs to be waited for.
+// excused reports whether the coordinator no longer waits for the missing replicas of a partition: patience has run
+// out, or all of them are suspected.
 func (c *coordinator) excused(l *lead, t *tally) bool {
 	if l.late {
 		return true
@@ -224,7 +231,7 @@ func (c *coordinator) excused(l *lead, t *tally) bool {
 	return true
 }
 
-// decide advances an instance as far as the answers allow.
+// decide advances an instance to its next stage if the received answers suffice.
 func (c *coordinator) decide(rec *record) {
 	l := rec.lead
 	switch l.stage {
@@ -233,13 +240,15 @@ func (c *coordinator) decide(rec *record) {
 		for i := range l.tallies {
 			t := &l.tallies[i]
 			waits := !c.excused(l, t)
+			// A majority can no longer pre-accept: either too many replicas have refused, or the others are not waited for.
 			if t.grants+len(t.missing) < c.r.majority || t.grants < c.r.majority && t.refusals > 0 && !waits {
 				c.r.env.Mark(rowClosedFirst)
-				// Other nodes have closed the row before this instance arrived: all that remains is to learn what they know. The
-				// missing replicas may never answer.
+				// Other nodes have closed the row before this instance arrived. The coordinator can only recover their state.
+				// It must not wait: the missing replicas may never answer.
 				c.r.recovery.takeOver(rec)
 				return
 			}
+			// Waiting for more than a majority costs time, but only the answers of all replicas allow the fast path.
 			if t.grants < c.r.majority || waits {
 				return
 			}
@@ -262,21 +271,27 @@ func (c *coordinator) decide(rec *record) {
 			if t.grants < c.r.majority {
 				return
 			}
+			// Only if a majority of every partition has pre-accepted can the fast path have decided the instance.
 			fresh = fresh && t.fresh >= c.r.majority
 			late = late && c.excused(l, t)
 		}
 		switch {
 		case l.found:
+			// An accepted proposal takes precedence over pre-accepted dependencies, because a majority may have accepted it
+			// already.
 			c.r.env.Mark(recoveredProposal)
 			c.propose(rec, l.noop, l.deps)
 		case fresh:
 			c.r.env.Mark(recoveredPreAccepted)
 			c.propose(rec, false, c.union(l))
+		// A no-op discards the transaction, so it waits until the missing replicas had time to report a pre-acceptance.
 		case late:
 			c.r.counters.noops++
 			c.r.env.Mark(noop)
 			deps := append(c.union(l), l.leftover...)
 			slices.SortFunc(deps, compareDeps)
+			// Each partition must order the no-op after its own dependencies, so the same instance may occur once per
+			// partition.
 			c.propose(rec, true, slices.CompactFunc(deps, func(a, b Dep) bool { return a.ID == b.ID && a.Partition == b.Partition }))
 		}
 	case accepting:
@@ -289,8 +304,9 @@ func (c *coordinator) decide(rec *record) {
 	}
 }
 
-// unanimous reports whether all replicas of the partition have answered with the same dependencies. Dependencies that
-// all replicas have ordered do not matter: a replica omits them only when all replicas know that (see garbage).
+// unanimous reports whether all replicas of the partition have answered with the same dependencies. It ignores
+// dependencies that all replicas have ordered: a replica omits a dependency only if all nodes know it to be stable (see
+// garbage).
 func (c *coordinator) unanimous(t *tally) bool {
 	if t.grants < len(c.r.group[t.partition]) {
 		return false
@@ -303,7 +319,7 @@ func (c *coordinator) unanimous(t *tally) bool {
 	return true
 }
 
-// union returns all dependencies that were named and still matter, sorted.
+// union returns all reported dependencies that are not stable, sorted.
 func (c *coordinator) union(l *lead) []Dep {
 	n := 0
 	for i := range l.tallies {
@@ -329,14 +345,14 @@ func (c *coordinator) union(l *lead) []Dep {
 	return deps
 }
 
-// propose asks the replicas to accept the dependencies, or that the instance never happened. A majority of each
-// partition makes it final.
+// propose asks the replicas to accept a value: the dependencies or, with noop, that the instance never happened. The
+// value is final once a majority of each partition has accepted it.
 func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 	r, l := c.r, rec.lead
 	l.stage, l.noop, l.deps = accepting, noop, deps
 	m := &Accept{Proposal{ID: rec.id, Noop: noop, Deps: deps}, l.ballot}
 	if l.ballot > 0 {
-		m.T = rec.t // some may not have it
+		m.T = rec.t // some replicas may lack the transaction
 	}
 	for i := range l.tallies {
 		t := &l.tallies[i]
@@ -347,6 +363,7 @@ func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 			}
 		}
 	}
+	// This node is a replica, too, and must not answer Prepare with an older state than its own proposal.
 	rec.phase, rec.accepted, rec.noop, rec.deps = Accepted, l.ballot, noop, deps
 	if t := c.answered(l, r.self); t != nil && !r.abstains(rec.id) {
 		t.grants++
@@ -354,10 +371,12 @@ func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 	c.decide(rec)
 }
 
-// commit sends the decision to all nodes.
+// commit sends a decision to all replicas of the transaction's partitions, or to all nodes if the partitions are
+// unknown.
 func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 	r, l := c.r, rec.lead
 	m := &Commit{Proposal{ID: rec.id, Noop: noop, Deps: deps}}
+	// After a takeover some replicas may never have received the coordinator's PreAccept with the transaction.
 	if l.ballot > 0 {
 		m.T = rec.t
 	}
@@ -380,13 +399,14 @@ func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 	r.commit(rec, noop, deps)
 }
 
-// tick continues without the replicas that have not answered in time. It does not wait for them again before they send
-// a message.
+// tick stops waiting for replicas that have not answered within patience. Until such a replica sends a message again,
+// later instances do not wait for it either.
 func (c *coordinator) tick() {
 	now := c.r.env.Now()
 	for c.leads.Len() > 0 && c.leads.Front().at <= now {
 		rec := c.r.find(c.leads.Front().id)
 		c.leads.Pop()
+		// An Accept needs a majority in any case, so patience does not apply to it.
 		if rec == nil || rec.lead == nil || rec.lead.stage == accepting {
 			continue
 		}
@@ -402,21 +422,21 @@ func (c *coordinator) tick() {
 	}
 }
 
-// answer takes the outcome of a transaction. A client may have been answered already, or have waited at an earlier
-// incarnation.
+// answer handles the outcome of a transaction. It ignores outcomes that no client waits for: the client has its answer,
+// or waited at an earlier incarnation.
 func (c *coordinator) answer(o txn.Outcome) {
 	if _, waits := c.open[o.ID]; waits && c.r.recon.Outcome(&o) {
 		c.reply(o)
 	}
 }
 
-// reply sends a client its transaction's outcome.
+// reply sends a transaction's outcome to its client.
 func (c *coordinator) reply(o txn.Outcome) {
 	delete(c.open, o.ID)
 	c.r.env.Reply(o)
 }
 
-// admit records an instance that has arrived in its row.
+// admit records an instance as received in its coordinator's row.
 func (r *Replica) admit(rec *record) {
 	row := &r.rows[rec.id.Node()]
 	row.received = rec.id.Seq()
@@ -425,9 +445,10 @@ func (r *Replica) admit(rec *record) {
 	rec.admitted = true
 }
 
-// receivePreAccept answers a coordinator with what its transaction depends on here.
+// receivePreAccept answers a coordinator with the dependencies of its transaction at this partition, or refuses.
 func (r *Replica) receivePreAccept(from geo.NodeID, m *PreAccept) {
 	row := &r.rows[from]
+	// Rows arrive in order, so a lower number is a duplicate.
 	if m.Seq <= row.received {
 		return
 	}
@@ -435,6 +456,8 @@ func (r *Replica) receivePreAccept(from geo.NodeID, m *PreAccept) {
 	r.learn(rec, m.T)
 	r.admit(rec)
 	ok := &PreAcceptOK{Seq: m.Seq}
+	// Another node has taken the instance over or closed the row. A pre-acceptance now could supply a vote that recovery
+	// has already counted as missing.
 	if rec.phase != Unknown || rec.promised > 0 || m.Seq <= row.closed {
 		ok.Refused = true
 		r.env.Mark(preAcceptRefused)
@@ -445,7 +468,7 @@ func (r *Replica) receivePreAccept(from geo.NodeID, m *PreAccept) {
 	r.env.Send(from, ok)
 }
 
-// receiveAccept accepts a proposal unless a higher ballot has been promised.
+// receiveAccept accepts a proposal, unless this replica has promised a higher ballot or knows the decision.
 func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
 	if r.abstains(m.ID) {
 		r.rejoin.abstain(from, m.ID, m.Ballot)
@@ -462,6 +485,7 @@ func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
 		rec.promised, rec.accepted = m.Ballot, m.Ballot
 		rec.phase, rec.noop, rec.deps = Accepted, m.Noop, m.Deps
 	}
+	// The sender may be unaware of the decision; with it, the sender need not complete its own attempt.
 	if rec.phase >= Committed && !rec.foreign {
 		r.tell(from, rec)
 		return
@@ -469,7 +493,7 @@ func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
 	r.env.Send(from, &AcceptOK{ID: m.ID, Ballot: m.Ballot, Promised: rec.promised})
 }
 
-// receiveCommit learns a decision.
+// receiveCommit handles a decision.
 func (r *Replica) receiveCommit(m *Commit) {
 	if int(m.ID.Node()) >= r.nodes {
 		return
@@ -484,24 +508,25 @@ func (r *Replica) receiveCommit(m *Commit) {
 	rec = r.know(m.ID)
 	r.learn(rec, m.T)
 	if rec.t == nil && !m.Noop {
-		return // the node that decided knows the transaction and sends it where it may be missing
+		return // the deciding node knows the transaction, and sends it to all nodes that may lack it
 	}
 	if l := rec.lead; l != nil && l.ballot > 0 && !r.forgotten(m.ID) {
 		r.env.Mark(decisionForwarded)
-		// The node that has taken the instance over receives the decision. Other nodes without the decision may wait for it,
-		// and each would have to recover it separately.
+		// This node has taken the instance over, and receives the decision from elsewhere. Other nodes may still wait for
+		// it, and each would have to recover it separately, so it is forwarded.
 		r.coordinator.commit(rec, m.Noop, m.Deps)
 		return
 	}
 	deps := m.Deps
 	if r.orderedBefore(rec) {
-		deps = nil // its whole component was ordered
+		deps = nil // its whole component is ordered
 	}
 	r.commit(rec, m.Noop, deps)
 }
 
-// present returns the record to which another node refers, with its transaction unless that is nil; it creates the
-// record if needed. If all replicas have ordered the instance, it returns nil and notifies the other node.
+// present returns the record of an instance that another node refers to, and creates it if needed. If t is not nil,
+// present adds it to the record. If all replicas have ordered the instance, present returns nil and notifies the other
+// node.
 func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *record {
 	if int(id.Node()) >= r.nodes {
 		return nil
@@ -522,13 +547,14 @@ func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *rec
 	return rec
 }
 
-// tell sends another node a decision with its complete content. The decision that a node knows of a foreign instance is
-// incomplete.
+// tell sends another node a decision with its transaction. It must not be called for a foreign instance, because this
+// node's dependencies for such an instance are incomplete.
 func (r *Replica) tell(to geo.NodeID, rec *record) {
 	r.env.Send(to, &Commit{Proposal{ID: rec.id, Noop: rec.noop, Deps: rec.deps, T: rec.t}})
 }
 
-// commit makes a decision final.
+// commit makes a decision final at this replica, and answers inquirers. If the decision is a no-op and a client of this
+// node still waits, it starts the transaction again as a new instance.
 func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	if rec.phase >= Committed {
 		return
@@ -538,6 +564,7 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	if !rec.foreign && !noop {
 		r.antiEntropy.decided(rec)
 	}
+	// An instance of an earlier incarnation may reach this replica only as a decision, without its PreAccept.
 	r.admitLate(rec)
 	for _, n := range rec.inquirers {
 		r.graph.tellAncestor(n, rec)

@@ -8,54 +8,55 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// graph is the dependency graph of the committed instances, as far as this replica needs it (Mu 2016, section 4.3).
+// graph is the dependency graph of the committed instances, to the extent that this replica needs it (Mu 2016, section
+// 4.3).
 //
-// An instance is resolved when all its direct and indirect dependencies are committed: then its strongly connected
-// component is known, and it is the same at every replica. Under overload each instance depends on thousands of
-// uncommitted instances, so nothing is looked at twice. A committed instance watches one of its dependencies, until
-// that dependency is resolved; then the next. A walk along the watched instances stops at an uncommitted instance, or
+// An instance is resolved when all its direct and indirect dependencies are committed: its strongly connected component
+// is then known, and is the same at every replica. Under overload each instance depends on thousands of uncommitted
+// instances, so the algorithm examines nothing twice. A committed instance watches one of its dependencies until that
+// dependency is resolved, then the next one. A walk along the watched instances ends at an uncommitted instance or
 // closes a cycle. The instances of a cycle depend on each other: they become a group, which watches a dependency of its
-// members outside the group. A group with nothing left to watch is a component. (Purdom and Moore's algorithm, with
-// path contraction, made incremental.) So components are found after the components that they depend on. Their members
-// are passed to the executor in that order, sorted by name within a component. The executor grants their locks in that
-// order: conflicting instances wait, and all others pass. No cycle of waits can form, since the orders of all
-// partitions agree.
+// members outside the group. A group with nothing left to watch is a component. This is Purdom and Moore's algorithm
+// with path contraction, made incremental. A component is found after all components that it depends on. Its members
+// are passed to the executor in that order, sorted by name within the component. The executor grants locks in that
+// order: conflicting instances wait, and all others run concurrently. The locks cannot deadlock, because the orders of
+// all partitions agree.
 //
-// Cycles may run through partitions that this replica does not hold. So it asks a replica of that partition in its own
-// copy about such an instance (Inquire). It needs that only to find cycles: two transactions that conflict here are
-// connected by a path of transactions that touch the same key, and all of them are known here. So the answer omits the
-// instances before the other partition's component, and edges that can't belong to a cycle are not followed: see
-// Dep.Settled.
+// Cycles may run through partitions that this replica does not hold. For an instance of such a partition, the replica
+// asks a replica of that partition in its own copy (Inquire). It needs the answer only to find cycles: two transactions
+// that conflict here are connected by a path of transactions that touch the same key, all of which are known here. The
+// answer therefore omits instances before the other partition's component, and edges that cannot belong to a cycle are
+// not followed: see Dep.Settled.
 type graph struct {
 	r    *Replica
-	open int // records without a place in the order, or, if foreign, not decided
+	open int // records without a position in the order; for foreign records, without a decision
 
-	try     queue.Queue[*record] // committed, perhaps without anybody to watch
-	changed []*record            // watch somebody else now
+	try     queue.Queue[*record] // committed instances that may watch nothing
+	changed []*record            // instances whose watched dependency has changed
 	path    []*record
-	walks   uint64    // walks so far
-	turns   uint64    // instances ordered so far
-	members []*record // reusable memory for the members of a component
+	walks   uint64    // number of walks so far
+	turns   uint64    // number of instances ordered so far
+	members []*record // reusable memory for component
 
 	foreign   queue.Queue[*record]
 	inquiries []*Inquire // by partition
 	askedNow  []int
-	replies   []*Ancestors // by node, gathered in this step
+	replies   []*Ancestors // by node, collected in this step
 	repliesTo []geo.NodeID
 }
 
-// committed continues with a decided instance.
+// committed adds a decided instance to the graph.
 func (g *graph) committed(rec *record) {
 	if rec.foreign {
 		g.close(rec)
 		if len(rec.watchers) == 0 && !rec.asked {
-			return // it matters only if a walk reaches it
+			return // a foreign instance matters only once a walk reaches it
 		}
 	}
 	g.try.Push(rec)
 }
 
-// close counts an instance that is no longer open.
+// close removes an instance from the count of open instances.
 func (g *graph) close(rec *record) {
 	if rec.counted {
 		rec.counted = false
@@ -63,7 +64,7 @@ func (g *graph) close(rec *record) {
 	}
 }
 
-// run resolves all instances that can be resolved.
+// run resolves all instances whose dependencies allow it.
 func (g *graph) run() {
 	g.advanceAll()
 	start := g.walks
@@ -72,7 +73,7 @@ func (g *graph) run() {
 		g.changed = g.changed[:len(g.changed)-1]
 		if rec.watch != nil && g.follow(rec, start) {
 			g.advanceAll()
-			start = g.walks // somebody may watch somebody else now, far from where walks have begun
+			start = g.walks // other instances may watch different dependencies now, beyond the starts of earlier walks
 		}
 	}
 }
@@ -88,7 +89,7 @@ func (rec *record) group() *record {
 	return rec
 }
 
-// advanceAll finds an instance to watch for every instance without one.
+// advanceAll finds a dependency to watch for every queued instance that watches none.
 func (g *graph) advanceAll() {
 	for g.try.Len() > 0 {
 		rec := g.try.Front().group()
@@ -99,18 +100,19 @@ func (g *graph) advanceAll() {
 	}
 }
 
-// advance finds somebody to watch for the group that rec leads, or resolves it.
+// advance finds a dependency for rec's group to watch, or resolves the group; rec is its leader.
 func (g *graph) advance(rec *record) {
 	if !rec.joined {
 		rec.joined, rec.open = true, rec
 		for _, d := range rec.deps {
 			if int(d.Partition) != g.r.partition {
-				g.dependency(d) // all must be known eventually: asking one after the other would take a round trip each
+				g.dependency(d) // all will be needed; to inquire about one after another would take a round trip each
 			}
 		}
 	}
 	for m := rec.open; m != nil; m = rec.open {
 		for ; int(m.looked) < len(m.deps); m.looked++ {
+			// looked never goes back: a resolved dependency stays resolved, and a member of the group stays in it.
 			if w := g.dependency(m.deps[m.looked]); w != nil && !w.resolved && w.group() != rec {
 				rec.watch = w
 				w.watchers = append(w.watchers, rec)
@@ -123,14 +125,16 @@ func (g *graph) advance(rec *record) {
 	g.component(rec)
 }
 
-// follow walks from rec along the watched instances. It stops at an uncommitted instance, or at an instance that a walk
-// since start has visited. It makes groups of the cycles that it meets, and returns true when it resolves anything.
+// follow walks from rec along the watched instances. It stops at an uncommitted instance, or at one that a walk after
+// start has visited. It contracts the cycles that it closes into groups, and reports whether it has resolved an
+// instance.
 func (g *graph) follow(rec *record, start uint64) bool {
 	g.walks++
 	clear(g.path)
 	g.path = g.path[:0]
 	for {
 		switch {
+		// This walk has visited rec before: all instances on the path since then form a cycle.
 		case rec.walk == g.walks:
 			for {
 				m := g.path[len(g.path)-1]
@@ -142,10 +146,11 @@ func (g *graph) follow(rec *record, start uint64) bool {
 			}
 			rec.watch = nil
 			g.advance(rec)
+		// An earlier walk since start went on from here and ended at an uncommitted instance.
 		case rec.phase < Committed || rec.walk > start:
 			return false
 		case rec.watch == nil:
-			g.advance(rec) // of another partition: it has not mattered before
+			g.advance(rec) // a foreign instance, which no walk has reached before
 		}
 		if rec.resolved {
 			return true
@@ -156,7 +161,7 @@ func (g *graph) follow(rec *record, start uint64) bool {
 	}
 }
 
-// join puts m's group into the group of rec, another leader.
+// join merges m's group into rec's group; both are leaders.
 func (rec *record) join(m *record) {
 	m.leader, m.watch = rec, nil
 	end(rec, rec.last).more, rec.last = m, end(m, m.last)
@@ -180,8 +185,8 @@ func end(first, last *record) *record {
 	return last
 }
 
-// dependency returns the record of a dependency, or nil if it can't be in a cycle with the instance that depends on it.
-// It asks for unknown instances of other partitions; instances of its own partition arrive without a request.
+// dependency returns the record of a dependency, or nil if the dependency cannot be in a cycle with its dependent. It
+// inquires about unknown instances of other partitions; instances of this node's partition arrive without a request.
 func (g *graph) dependency(d Dep) *record {
 	r := g.r
 	if int(d.ID.Node()) >= r.nodes || int(d.Partition) >= r.partitions {
@@ -189,6 +194,7 @@ func (g *graph) dependency(d Dep) *record {
 	}
 	rec := r.find(d.ID)
 	if int(d.Partition) == r.partition {
+		// All replicas have ordered it, so its component is complete.
 		if rec == nil && r.forgotten(d.ID) {
 			return nil
 		}
@@ -214,7 +220,8 @@ func (g *graph) dependency(d Dep) *record {
 	return rec
 }
 
-// component puts the members of a strongly connected component in order: the group that rec leads.
+// component orders the members of a strongly connected component, which is the group that rec leads, and passes them to
+// the executor.
 func (g *graph) component(rec *record) {
 	members := append(g.members[:0], rec)
 	for m := rec.more; m != nil; m = m.more {
@@ -228,6 +235,8 @@ func (g *graph) component(rec *record) {
 		g.r.counters.components++
 		g.r.counters.largest = max(g.r.counters.largest, int64(len(members)))
 	}
+	// All members must be marked before any watcher advances: a watcher must not watch another member of the same
+	// component.
 	for _, m := range members {
 		m.resolved, m.scc = true, shared
 	}
@@ -241,6 +250,7 @@ func (g *graph) component(rec *record) {
 	}
 	for _, m := range members {
 		m.leader, m.watchers, m.more, m.last, m.open, m.moreOpen, m.lastOpen = nil, nil, nil, nil, nil, nil, nil
+		// Foreign instances only serve to find cycles; this replica does not execute them.
 		if m.foreign {
 			continue
 		}
@@ -256,7 +266,8 @@ func (g *graph) component(rec *record) {
 	g.members = members[:0]
 }
 
-// componentOf returns the component of these members, in the order of their numbers.
+// componentOf returns the component with these members, which must be sorted by name: per coordinator, it keeps the
+// last one.
 func componentOf(members []*record, nodes int) *component {
 	last := make([]Instance, nodes)
 	for _, m := range members {
@@ -269,7 +280,7 @@ func componentOf(members []*record, nodes int) *component {
 // together reports whether two resolved instances are members of one component.
 func (rec *record) together(m *record) bool { return rec.scc != nil && rec.scc == m.scc }
 
-// ask adds an instance to the question for partition q of the own copy.
+// ask adds an instance to the inquiry to partition q of this node's copy.
 func (g *graph) ask(q int, id Instance) {
 	if g.inquiries == nil {
 		g.inquiries = make([]*Inquire, g.r.partitions)
@@ -282,7 +293,7 @@ func (g *graph) ask(q int, id Instance) {
 	g.r.counters.inquiries++
 }
 
-// askAgain asks other copies, since the own copy may have lost a node.
+// askAgain repeats the inquiry at other copies in turn, because a node of this node's copy may be lost.
 func (g *graph) askAgain(rec *record) {
 	g.r.env.Mark(askedAgain)
 	r := g.r
@@ -292,7 +303,7 @@ func (g *graph) askAgain(rec *record) {
 	r.counters.inquiries++
 }
 
-// inquired answers a replica of another partition as soon as the instances are committed here.
+// inquired answers a replica of another partition once the instances are committed here.
 func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 	for _, id := range m.IDs {
 		if int(id.Node()) >= g.r.nodes {
@@ -301,8 +312,9 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 		rec := g.r.find(id)
 		switch {
 		case g.r.forgotten(id) && (rec == nil || rec.phase != Ordered):
-			// Ordered and forgotten; a record of it, if any, stems from this node's own inquiries.
+			// All replicas have ordered it. A record, if there is one, stems from an inquiry of this node.
 			g.reply(from, Ancestor{ID: id})
+		// This incarnation does not know the complete dependencies, and may never learn them.
 		case g.r.abstains(id) || rec != nil && rec.taken:
 			g.r.env.Mark(inquiryPassedOn)
 			g.r.env.Send(from, &Rejoin{Step: askElsewhere, Node: id.Node(), Number: id.Seq()})
@@ -315,8 +327,8 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 	}
 }
 
-// tellAncestor sends another node a committed instance: all of it if that node holds a part of it, and otherwise only
-// the part that may belong to a cycle.
+// tellAncestor sends another node a committed instance: complete if it touches that node's partition, and otherwise
+// only the dependencies that may belong to a cycle.
 func (g *graph) tellAncestor(to geo.NodeID, rec *record) {
 	if rec.foreign {
 		return
@@ -326,6 +338,7 @@ func (g *graph) tellAncestor(to geo.NodeID, rec *record) {
 		return
 	}
 	a := Ancestor{ID: rec.id, Deps: rec.deps}
+	// Dependencies in earlier components cannot be in a cycle with this instance.
 	if rec.resolved {
 		a.Deps = nil
 		if rec.scc != nil {
@@ -350,9 +363,9 @@ func (g *graph) reply(to geo.NodeID, a Ancestor) {
 	g.replies[to].List = append(g.replies[to].List, a)
 }
 
-// ancestors records instances of other partitions, reported by nodes of the partition that was asked. Nodes of other
-// partitions may not hold an instance. They know only that all its holders have ordered it (see present), and then
-// report that it has no dependencies. But a replica that has not ordered the rest of its component needs its
+// ancestors records the instances in an answer to Inquire, if the answer is from the partition that was asked. Nodes of
+// other partitions may not hold an instance; they know only that all its holders have ordered it (see present), and
+// report it without dependencies. A replica that has not ordered the rest of the component still needs these
 // dependencies.
 func (g *graph) ancestors(from geo.NodeID, m *Ancestors) {
 	partition := g.r.topology.PartitionOf(from)
@@ -366,7 +379,7 @@ func (g *graph) ancestors(from geo.NodeID, m *Ancestors) {
 	}
 }
 
-// flush sends the messages that the step has collected.
+// flush sends the messages collected in this step.
 func (g *graph) flush() {
 	for _, q := range g.askedNow {
 		g.r.env.Send(g.r.copy[q], g.inquiries[q])

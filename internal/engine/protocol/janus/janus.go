@@ -1,16 +1,16 @@
 // Package janus is a database that orders and commits a transaction in one wide-area round trip: Janus (Mu et al., OSDI
-// 2016). Every replica of every partition that a transaction touches answers the coordinator with the transaction's
-// dependencies: earlier transactions that conflict with it. When all answers are the same, they fix the order, and the
-// transaction commits (fast path). Otherwise the union of the answers is first written to a majority of each partition.
-// The committed dependencies form a graph, which is the same everywhere. Each replica runs it in topological order, and
-// the members of a strongly connected component in the order of their names. Nothing aborts.
+// 2016). The coordinator asks every replica of every partition that a transaction accesses for the transaction's
+// dependencies: earlier transactions that conflict with it. If the answers are equal, they fix the order, and the
+// transaction commits (fast path). Otherwise the coordinator first writes the union of the answers to a majority of
+// each partition. The committed dependencies form a graph, which is the same at all replicas. Each replica executes the
+// graph in topological order, and the members of a strongly connected component in name order. No transaction aborts.
 //
-// A copy is one full set of partitions: a region has as many copies as a partition has replicas. The replicas of a
-// partition are the nodes that hold it, in every copy. Every node coordinates its clients' transactions
-// (coordinator.go), and keeps the conflicts of its keys (conflicts.go) and its part of the graph (graph.go). It passes
-// transactions that are ready to the executor (package deterministic). It finishes the instances of dead coordinators
-// (recovery.go), spreads decisions that some replicas lack (antientropy.go), and forgets instances that all replicas
-// have ordered (garbage.go). It also integrates new incarnations of lost nodes (rejoin.go).
+// A copy is one full set of partitions: a region has one copy for each replica that a partition has there. The replicas
+// of a partition are the nodes that hold it, in every copy. Every node coordinates the transactions of its clients
+// (coordinator.go), and maintains the conflicts of its keys (conflicts.go) and its part of the graph (graph.go). It
+// passes transactions that are ready to the executor (package deterministic). It decides the instances of failed
+// coordinators (recovery.go), sends decisions to replicas that may lack them (antientropy.go), and discards instances
+// that all replicas have ordered (garbage.go). It also integrates new incarnations of lost nodes (rejoin.go).
 package janus
 
 import (
@@ -52,9 +52,9 @@ var Engine = &protocol.Engine{
 	Law:       law,
 }
 
-// tolerates is Engine.Tolerates: any minority of the regions. A remaining node finishes the instances of lost nodes;
-// nodes try that one rank after the other. From then on each transaction waits for the lost nodes once, and for earlier
-// transactions that do so.
+// tolerates is Engine.Tolerates: any minority of the regions may fail. A remaining node decides the instances of lost
+// nodes; nodes try this in rank order, one after another. After that, each transaction waits for the lost nodes at most
+// once, and for earlier transactions that wait for them.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
@@ -64,18 +64,18 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// Timer kinds: tickTimer drives everything that waits for time, patience, recovery and garbage, but for reconnaissance
-// and states on their way to new incarnations.
+// Timer kinds. tickTimer drives patience, recovery, garbage collection and all other timeouts, except those of
+// reconnaissance and state transfer.
 const (
 	tickTimer = iota + 1
 	reconTimer
 	transferTimer
 )
 
-// tickEvery is the resolution of these.
+// tickEvery is the interval of tickTimer, and therefore the resolution of these timeouts.
 const tickEvery = 100 * time.Millisecond
 
-// RoleCoordinator is every node's role: each coordinates the transactions of its clients.
+// RoleCoordinator is the role of every node: each node coordinates the transactions of its clients.
 const RoleCoordinator = "coordinator"
 
 // Roles implements protocol.RoleHolder.
@@ -94,13 +94,13 @@ type Replica struct {
 	partition  int
 	partitions int
 	placement  geo.Placement
-	// group[q] are the replicas of partition q, in the order of copies; majority is the size of a majority (n/2 + 1).
+	// group[q] lists the replicas of partition q in copy order; majority is the size of a majority of a group (n/2 + 1).
 	group    [][]geo.NodeID
 	majority int
-	// copy[q] is the node that holds partition q in this node's own copy.
+	// copy[q] is the node that holds partition q in this node's copy.
 	copy []geo.NodeID
 
-	// records are the transactions that this node knows of and has not forgotten.
+	// records are the instances that this node knows and has not discarded.
 	records map[Instance]*record
 	rows    []row // by coordinator
 	next    uint64
@@ -116,7 +116,7 @@ type Replica struct {
 	rejoin      rejoin
 
 	ticking  bool
-	touched  []int // partitions of the transaction at hand
+	touched  []int // result of partitionsOf; reused
 	counters counters
 }
 
@@ -185,6 +185,7 @@ func (r *Replica) Start() {
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	if !r.rejoin.joined {
+		// A new incarnation cannot number an instance before it knows the state of its partition; join submits these.
 		r.rejoin.submitted = append(r.rejoin.submitted, t)
 		return
 	}
@@ -205,12 +206,13 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.finishStep()
 		return
 	}
+	// The node is available again, so coordinators wait for its answers again.
 	r.recovery.suspect[from] = false
 	r.handle(from, m)
 	r.finishStep()
 }
 
-// handle takes a message of a peer's, once this node has joined.
+// handle handles a message of another node, once this node has joined.
 func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *PreAccept:
@@ -277,7 +279,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 	}
 }
 
-// finishStep runs the instances that the step has made ready and sends the collected messages.
+// finishStep passes the instances that this step has made ready to the executor, and sends the messages collected in
+// this step.
 func (r *Replica) finishStep() {
 	r.graph.run()
 	r.executor.Flush()
@@ -293,9 +296,9 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// Pending implements protocol.Replica. It counts unanswered transactions of own clients, known transactions without a
-// position in the order, and other clients' transactions that are not executed here. It also counts rows with decisions
-// that other replicas may lack.
+// Pending implements protocol.Replica. It counts this node's unanswered transactions, known instances without a
+// position in the execution order, and other nodes' transactions that are not executed here yet. It also counts rows
+// with decisions that other replicas may lack.
 func (r *Replica) Pending() int {
 	return len(r.coordinator.open) + r.rejoin.busy() + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
 }
@@ -333,7 +336,7 @@ func (r *Replica) touches(t *txn.Transaction, q int) bool {
 	return false
 }
 
-// partitionsOf returns the partitions that t accesses, in the order of its keys. The slice is valid until the next
+// partitionsOf returns the partitions that t accesses, in the order of t's accesses. The slice is valid until the next
 // call.
 func (r *Replica) partitionsOf(t *txn.Transaction) []int {
 	r.touched = r.touched[:0]
@@ -350,10 +353,11 @@ next:
 	return r.touched
 }
 
-// law is Engine.Law, the same for all classes: the client's hop and a round trip to the farthest region.
+// law is Engine.Law, the same for all transactions: the client's hop and a round trip to the farthest region.
 func law(t *geo.Topology, _ protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	var farthest time.Duration
 	for r := range t.Regions {
+		// With one replica per region, no other node of the client's region has to answer.
 		if geo.Region(r) != c || t.Replicas > 1 {
 			farthest = max(farthest, t.RTT(c, geo.Region(r)))
 		}

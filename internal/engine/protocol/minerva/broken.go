@@ -20,15 +20,15 @@ const (
 var (
 	// CutWithoutProof reports a batch as available when the batch is started, instead of when other replicas have it.
 	CutWithoutProof = mistaken("minerva-cut-without-proof", cutWithoutProof)
-	// ReexecutedOnArrival executes transactions again in the order in which their batches have arrived.
+	// CutWithoutProof reports a batch as available when its first transaction arrives, before other replicas have it.
 	ReexecutedOnArrival = mistaken("minerva-reexecuted-on-arrival", arrivalOrder)
-	// ForgottenCascade commits transactions that have read from others which are executed again.
+	// ReexecutedOnArrival re-executes transactions in the order in which their batches arrived at the replica.
 	ForgottenCascade = mistaken("minerva-forgotten-cascade", forgottenCascade)
-	// OwnNumbering numbers the vertices of the conflict graph from the replica's own on.
+	// ForgottenCascade commits transactions that have read from re-executed transactions.
 	OwnNumbering = mistaken("minerva-own-numbering", ownNumbering)
-	// RowsOnly validates of a scan the rows that it has met, and not that there are no others.
+	// OwnNumbering numbers the vertices of the conflict graph starting with the chains of the replica that builds it.
 	RowsOnly = mistaken("minerva-rows-only", rowsOnly)
-	// ClearedState discards the uncommitted writes of the replica's transactions at each epoch.
+	// RowsOnly validates only the rows that a scan has found, and misses rows that were inserted since.
 	ClearedState = mistaken("minerva-cleared-state", clearedState)
 )
 

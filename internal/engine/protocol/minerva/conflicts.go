@@ -8,43 +8,44 @@ import (
 
 // conflicts builds the conflict graph of an epoch's chains (section 3.6, algorithm 5). Its vertices are the chains that
 // conflict with another chain, numbered in the order of their first transactions. The weight of a vertex is the number
-// of its transactions. Chains of one replica never conflict.
+// of transactions in its chain. Chains of the same replica never conflict.
 type conflicts struct {
 	wrong mistake
 
 	chains []chain
-	used   []usage // the rows that chains have used
-	// slots is a hash table of the indexes into used, plus 1, with linear probing. Its size is a power of two, and it is
-	// at most half full.
+	used   []usage // rows that chains use
+	// slots is a hash table of indexes into used, plus 1, with linear probing; 0 is an empty slot. Its size is a power of
+	// two, and it is at most half full.
 	slots []int32
-	// uses are, chain by chain, the rows that it uses; users those chains, as lists that begin in used.
+	// uses lists the rows that each chain uses, chain by chain. users holds, for each row, a linked list of the chains
+	// that use it; the list starts at usage.users.
 	uses  []use
 	users []user
-	// grouped are the rows of groups among those used, and scans the ranges that chains have scanned, by group.
+	// grouped are the used rows that can be scanned, and scans the scanned ranges, by group.
 	grouped []groupedRow
 	scans   map[txn.Key][]scan
 
 	graph    mwis.Graph
 	vertexOf []int32 // by chain, -1 for none
-	met      []int32 // by chain: the last chain that listed it as a neighbor, plus 1
-	heads    []int32 // room for order
+	met      []int32 // by chain: the last chain that listed it as a neighbor, plus 1, or 0
+	heads    []int32 // reusable memory for order
 	next     []int32
 
 	accesses, vertices, edges, steps int64
 }
 
-// chain is a chain of transactions that is not stale.
+// chain is a chain that takes part in the conflict graph.
 type chain struct {
 	origin   int32
 	weight   int64
-	from, to int32 // in uses
+	from, to int32 // range [from, to) in uses
 	beyond   []int32
 }
 
-// usage is the use of a row by the chains of an epoch.
+// usage is a row that chains of the epoch use.
 type usage struct {
 	key     txn.Key
-	users   int32 // the last user in users, -1 for none
+	users   int32 // head of the list in users, or -1
 	origin  int32 // of the first user
 	shared  bool  // chains of several replicas use it
 	written bool
@@ -52,7 +53,7 @@ type usage struct {
 
 // use is a row that a chain uses.
 type use struct {
-	row   int32 // in used
+	row   int32 // index in used
 	write bool
 }
 
@@ -60,13 +61,13 @@ type use struct {
 type user struct {
 	chain int32
 	write bool
-	next  int32 // of the same row, -1 for none
+	next  int32 // next user of the same row in users, or -1
 }
 
-// groupedRow is a row of a group.
+// groupedRow is a used row that can be scanned.
 type groupedRow struct {
 	key txn.Key
-	row int32 // in used
+	row int32 // index in used
 }
 
 // scan is a range that a chain has scanned.
@@ -79,7 +80,7 @@ func (c *conflicts) init(m mistake) {
 	c.wrong, c.slots, c.scans = m, make([]int32, 1<<10), map[txn.Key][]scan{}
 }
 
-// reset begins another epoch.
+// reset clears the state of the last epoch and keeps its memory.
 func (c *conflicts) reset() {
 	clear(c.slots)
 	clear(c.used)
@@ -90,7 +91,8 @@ func (c *conflicts) reset() {
 	c.chains, c.used, c.uses, c.users = c.chains[:0], c.used[:0], c.uses[:0], c.users[:0]
 }
 
-// order returns memory for lists of n entries: the first entry of each list, and the successor of each entry, all -1.
+// order returns reusable memory for linked lists of n entries: the head of each list and the successor of each entry,
+// all initialized to -1.
 func (c *conflicts) order(n int) (heads, next []int32) {
 	c.heads, c.next = c.heads[:0], c.next[:0]
 	for range n {
@@ -99,14 +101,14 @@ func (c *conflicts) order(n int) (heads, next []int32) {
 	return c.heads, c.next
 }
 
-// begin begins a chain, and returns its number.
+// begin starts a chain of replica origin and returns its number.
 func (c *conflicts) begin(origin int32) int32 {
 	at := int32(len(c.uses))
 	c.chains = append(c.chains, chain{origin: origin, from: at, to: at})
 	return int32(len(c.chains) - 1)
 }
 
-// add adds a transaction to the chain that was begun last.
+// add adds a transaction to the chain that was started last.
 func (c *conflicts) add(r *Record) {
 	number := int32(len(c.chains) - 1)
 	c.chains[number].weight++
@@ -129,7 +131,7 @@ func (c *conflicts) add(r *Record) {
 	c.chains[number].to = int32(len(c.uses))
 }
 
-// use notes that a chain uses a row.
+// use records that a chain reads or writes a row.
 func (c *conflicts) use(number int32, k txn.Key, write bool) {
 	c.accesses++
 	c.steps++
@@ -144,8 +146,9 @@ func (c *conflicts) use(number int32, k txn.Key, write bool) {
 	u := &c.used[row]
 	u.shared = u.shared || u.origin != origin
 	u.written = u.written || write
+	// Chains are added one at a time, so an earlier use by this chain can only be at the head of the list.
 	if u.users >= 0 && c.users[u.users].chain == number {
-		// It has used the row before: what writes need not be noted as a reader, too.
+		// The chain has used the row before. A write also covers its reads; only the first write after reads is recorded.
 		if last := &c.users[u.users]; !write || last.write {
 			return
 		} else {
@@ -158,7 +161,8 @@ func (c *conflicts) use(number int32, k txn.Key, write bool) {
 	c.uses = append(c.uses, use{row, write})
 }
 
-// find returns the place in used of a row, where it is to be added if it is not found.
+// find returns the index of a row in used. If the row is not found, it returns the index at which the caller must
+// append it.
 func (c *conflicts) find(k txn.Key) (row int32, found bool) {
 	if 2*len(c.used) >= len(c.slots) {
 		c.slots = make([]int32, 2*len(c.slots))
@@ -174,7 +178,7 @@ func (c *conflicts) find(k txn.Key) (row int32, found bool) {
 	return c.slots[at] - 1, found
 }
 
-// slot returns the slot of a row, or the empty slot for it.
+// slot returns the slot that refers to a row, or the empty slot in which to enter it.
 func (c *conflicts) slot(k txn.Key) (at int, found bool) {
 	h := uint64(len(k))
 	for i := 0; i < len(k); i++ {
@@ -190,7 +194,7 @@ func (c *conflicts) slot(k txn.Key) (at int, found bool) {
 	return at, false
 }
 
-// build builds the graph, and reports whether there are any conflicts.
+// build builds the graph and reports whether any chains conflict.
 func (c *conflicts) build(self geo.NodeID) bool {
 	c.phantoms()
 	c.met, c.vertexOf = c.met[:0], c.vertexOf[:0]
@@ -215,7 +219,8 @@ func (c *conflicts) build(self geo.NodeID) bool {
 	return len(c.graph.Weights) > 0
 }
 
-// numbering returns the chains in the order in which they become vertices.
+// numbering returns the chains in the order in which they become vertices. Every replica must use the same order,
+// because the solver breaks ties by vertex number.
 func (c *conflicts) numbering(self geo.NodeID) (order []int32) {
 	var later []int32
 	for number := range c.chains {
@@ -228,7 +233,7 @@ func (c *conflicts) numbering(self geo.NodeID) (order []int32) {
 	return append(order, later...)
 }
 
-// phantoms finds the chains that write rows in ranges which other replicas' chains have scanned.
+// phantoms records conflicts between chains that scan a range and chains of other replicas that write a row in it.
 func (c *conflicts) phantoms() {
 	if len(c.scans) == 0 {
 		return
@@ -239,6 +244,7 @@ func (c *conflicts) phantoms() {
 		}
 		for _, s := range c.scans[w.key.Unit()] {
 			c.steps++
+			// to is exclusive.
 			if w.key < s.from || w.key >= s.to {
 				continue
 			}
@@ -252,8 +258,8 @@ func (c *conflicts) phantoms() {
 	}
 }
 
-// meets reports whether a chain may conflict with another chain. It also returns true for some chains that only read
-// rows written by chains of the same replica: these have no neighbors.
+// meets reports whether a chain may conflict with another chain. It may also return true for a chain without conflicts,
+// for example a reader of rows that only chains of its own replica write; such a vertex has no neighbors.
 func (c *conflicts) meets(number int32) bool {
 	g := &c.chains[number]
 	if len(g.beyond) > 0 {
@@ -267,10 +273,11 @@ func (c *conflicts) meets(number int32) bool {
 	return false
 }
 
-// neighbors returns the vertices that conflict with a chain.
+// neighbors returns the vertices that conflict with a chain, each once.
 func (c *conflicts) neighbors(number int32) (all []int32) {
 	g := &c.chains[number]
 	meet := func(other int32) {
+		// The mark is the chain's number plus 1, so met needs no clearing between chains.
 		if c.met[other] != number+1 && c.chains[other].origin != g.origin {
 			c.met[other] = number + 1
 			all = append(all, c.vertexOf[other])
@@ -283,6 +290,7 @@ func (c *conflicts) neighbors(number int32) (all []int32) {
 		}
 		for i := row.users; i >= 0; i = c.users[i].next {
 			c.steps++
+			// Two readers of a row do not conflict.
 			if c.users[i].write || u.write {
 				meet(c.users[i].chain)
 			}

@@ -6,27 +6,27 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// contention controls the high-contention mode of a replica (section 4). In this mode, transactions are put into
-// batches without being executed, so that they are executed once, at their commit. The paper defines when the mode
-// starts. It stops after the same time or, as in the authors' code, after some batches: then the replica tries
-// optimistic execution again.
+// contention controls the high-contention mode of a replica (section 4). In this mode, transactions enter batches
+// without optimistic execution, so that they are executed only once, at commit. The paper defines when the mode starts.
+// It ends after the same time or, as in the authors' code, after some batches; the replica then tries optimistic
+// execution again.
 type contention struct {
 	r         *Replica
 	immediate bool
 	off       bool
 
 	on      bool
-	since   time.Duration // when it began, or when most transactions began to be executed again
-	many    bool          // most of the last epoch's were
-	left    int           // batches, if immediate
+	since   time.Duration // when the mode started, or when most transactions began to be re-executed
+	many    bool          // most transactions of the last epoch were re-executed
+	left    int           // batches until the mode ends, if immediate
 	entered int64
 }
 
 const (
-	// sustained is the time for which most transactions must have been executed again, and the duration of the mode after
-	// that.
+	// sustained is both the time for which most transactions must have been re-executed before the mode starts, and the
+	// duration of the mode.
 	sustained = 200 * time.Millisecond
-	// immediateBatches is the number of batches for which the mode lasts if a single epoch has started it.
+	// immediateBatches is the duration of the mode in batches of this replica, if a single epoch starts it.
 	immediateBatches = 5
 )
 
@@ -35,7 +35,7 @@ func (c *contention) init(r *Replica, p protocol.Params) {
 	c.immediate, c.off = p.Word("highContention") == contentionImmediate, p.Word("highContention") == contentionOff
 }
 
-// high reports whether the replica is in the mode.
+// high reports whether the replica is in high-contention mode. It ends the mode when its time is over.
 func (c *contention) high() bool {
 	if c.on && !c.immediate && c.r.env.Now()-c.since >= sustained {
 		c.on, c.many = false, false
@@ -51,9 +51,11 @@ func (c *contention) sent() {
 	}
 }
 
-// epoch learns how many of an epoch's transactions were valid, and how many were executed again. Those executed at
-// their commit alone do not count.
+// epoch evaluates an epoch: valid transactions were committed as executed, again were re-executed. Transactions that
+// were first executed at commit count in neither.
 func (c *contention) epoch(valid, again int) {
+	// An epoch without optimistic executions shows nothing about contention, and must not end the period that since
+	// measures.
 	if c.off || c.high() || valid+again == 0 {
 		return
 	}

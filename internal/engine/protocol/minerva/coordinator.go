@@ -9,25 +9,26 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// coordinator proposes consistent cuts (section 3.4, algorithm 3), as the leader of a Raft group of all replicas, or by
-// its word alone.
+// coordinator proposes consistent cuts (section 3.4, algorithm 3), either as the leader of a Raft group of all replicas
+// or without consensus.
 type coordinator struct {
 	r          *Replica
 	interval   time.Duration // the parameter epoch
 	replicated bool          // the parameter commit
-	election   time.Duration // the minimum silence of a coordinator after which another coordinator is elected
+	election   time.Duration // the minimum silence of a coordinator before an election
 
 	group    *consensus.Group
-	known    bool  // the cuts are, to a new incarnation that hears them from the coordinator
-	proposed Heads // of the last proposal of this term
-	waiting  bool  // a timer is set
+	known    bool  // without consensus: this new incarnation has received the cuts from the coordinator
+	proposed Heads // in this term
+	waiting  bool  // the epoch timer is set
 	terms    int64
 }
 
-// keepCuts is the number of cuts that a replica keeps for replicas that receive a Raft snapshot: some minutes.
+// keepCuts is the number of cuts that a replica keeps for replicas that receive a Raft snapshot: some minutes' worth.
 const keepCuts = 20_000
 
-// electionAfter is after how long a silent coordinator is given up.
+// electionAfter returns the silence after which the replicas elect another coordinator; longest is the longest round
+// trip.
 func electionAfter(p protocol.Params, longest time.Duration) time.Duration {
 	return p.Duration("heartbeat")*3/2 + 2*longest
 }
@@ -52,7 +53,7 @@ func (c *coordinator) start() {
 	}
 }
 
-// replaced sends the cuts to a new incarnation.
+// replaced adds a new incarnation to the Raft group; without consensus, the coordinator sends it the cuts.
 func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
 	switch {
 	case c.replicated:
@@ -62,7 +63,7 @@ func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// joined reports whether this replica knows all cuts up to some cut, and receives all later cuts.
+// joined reports whether this replica knows all cuts from some cut on, and will receive all later cuts.
 func (c *coordinator) joined() bool {
 	if c.replicated {
 		return c.group.Joined()
@@ -70,10 +71,10 @@ func (c *coordinator) joined() bool {
 	return c.known
 }
 
-// whole reports whether all replicas have what makes a cut hold.
+// whole reports whether the consensus state behind the cuts is fully replicated; without consensus, there is none.
 func (c *coordinator) whole() bool { return !c.replicated || c.group.FullyReplicated() }
 
-// leads reports whether this replica is the coordinator, as far as it knows.
+// leads reports whether this replica considers itself the coordinator.
 func (c *coordinator) leads() bool {
 	if c.replicated {
 		return c.group.Leading()
@@ -101,21 +102,24 @@ func (c *coordinator) lead(geo.NodeID, uint64) {
 	c.propose()
 }
 
-// propose asks for a cut at the end of the running interval, if the heads of the logs that have proofs have moved.
-// Intervals follow each other by the coordinator's clock.
+// propose schedules a proposal for the end of the current interval, if any log has a new proven head. Intervals are
+// aligned to the coordinator's clock.
 func (c *coordinator) propose() {
 	if !c.waiting && c.leads() && c.moved() {
 		c.waiting = true
+		// An early node's clock may be negative; max keeps the remainder in [0, interval).
 		c.r.env.After(c.interval-max(0, c.r.env.Now())%c.interval, protocol.Timer{Kind: epochTimer})
 	}
 }
 
-// expire proposes a cut.
+// expire proposes a cut at the proven heads.
 func (c *coordinator) expire() {
+	// Leadership may have changed while the timer ran.
 	if c.waiting = false; !c.leads() || !c.moved() {
 		return
 	}
 	for n := range c.proposed {
+		// Only proven batches enter a cut: f + 1 replicas have them, so every replica can fetch them (section 3.3).
 		c.proposed[n] = max(c.proposed[n], c.r.logs.all[n].proven)
 	}
 	if !c.replicated {
@@ -124,11 +128,11 @@ func (c *coordinator) expire() {
 		c.r.epochs.agreed(m.Heads)
 		return
 	}
-	// A proposal that is refused or lost is made again by the next leader.
+	// If a proposal is refused or lost, the next leader makes it again.
 	c.group.Propose(c.proposed.appendTo(make([]byte, 0, c.proposed.size())))
 }
 
-// moved reports whether there is something new to propose.
+// moved reports whether a proven head is ahead of the last proposal.
 func (c *coordinator) moved() bool {
 	for n := range c.proposed {
 		if c.r.logs.all[n].proven > c.proposed[n] {
@@ -138,7 +142,7 @@ func (c *coordinator) moved() bool {
 	return false
 }
 
-// apply takes a cut that was agreed on.
+// apply handles a cut that the Raft group has committed.
 func (c *coordinator) apply(entry []byte) {
 	r := codec.NewReader(entry)
 	if h := readHeads(&r); r.Done() == nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, the same for all transactions. It adds the client's hop, a batch's round trip to the nearest
-// replicas that make it available, and the proof's delay to the coordinator. Half an interval until the coordinator
-// proposes a cut, its round trip to a majority, and the cut's delay back follow. law is the mean over the region's
-// replicas.
+// law is Engine.Law, the same for all transactions. It adds the client's hop, the batch's round trip to the nearest
+// replicas that make it available, and the proof's delay to the coordinator. To these it adds half an interval until
+// the coordinator proposes a cut, the coordinator's round trip to a majority, and the delay of the cut on its way back.
+// The result is the mean over the replicas of region c.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	const coordinator = geo.NodeID(0)
 	each := t.Partitions * t.Replicas
@@ -30,7 +30,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	return d
 }
 
-// nearest returns the round trip of a node to the kth nearest other node, from 1; 0 for k = 0.
+// nearest returns the round trip between node n and its kth nearest other node, counted from 1, or 0 for k = 0.
 func nearest(t *geo.Topology, n geo.NodeID, k int) time.Duration {
 	if k == 0 {
 		return 0

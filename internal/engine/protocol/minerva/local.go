@@ -11,55 +11,55 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// local executes the transactions of the replica's clients (section 3.2, algorithm 1). They read the rows of the last
-// epoch and the later writes of the replica's own transactions.
+// local executes the transactions of the replica's clients optimistically (section 3.2, algorithm 1). They read the
+// rows of the last committed epoch and the uncommitted writes of this replica's earlier transactions.
 type local struct {
 	r         *Replica
-	snapshots bool // the parameter reads
-	// acrossEpochs says that chains may reach across epochs: the parameter is Valid.
+	snapshots bool // the parameter reads is Snapshot
+	// acrossEpochs is set if a chain may extend into earlier epochs: the parameter acrossEpochs is Valid.
 	acrossEpochs bool
 
-	// open are the replica's transactions that are not committed, in the order of its log.
+	// open are the replica's uncommitted transactions, in log order.
 	open queue.Queue[*transaction]
 	last uint64 // the position of the last transaction
 
-	// rows are the paper's temp_state: the uncommitted versions of rows, the newest first. Rows that can be scanned are in
-	// ordered.
+	// rows are the paper's temp_state: the uncommitted versions of each row, newest first. Rows of keys that can be
+	// scanned are in ordered instead.
 	rows    map[txn.Key]*version
 	ordered btree.Map[txn.Key, *version]
 
 	execution optimistic.Execution
-	reader    *transaction // of which execution is
+	reader    *transaction // the transaction that execution runs
 
 	transactions, snapshotReads int64
 }
 
 // transaction is a transaction of this replica.
 type transaction struct {
-	place   uint64 // in its log
+	place   uint64 // position in the replica's log
 	record  *Record
 	outcome txn.Outcome
-	// after are the transactions that it has read from: the end of a chain that it belongs to.
+	// after are the transactions that this transaction has read from: its direct predecessors in the chain.
 	after  []*transaction
 	status status
-	// checked is the epoch after which it was last found to be not yet doomed.
+	// checked is the last epoch after which the transaction was checked and found not doomed.
 	checked uint64
 }
 
-// status is the replica's knowledge of one of its transactions.
+// status is the state of a transaction, as far as its replica knows.
 type status uint8
 
 const (
 	uncommitted status = iota
-	// doomed transactions will be executed again in the epoch that commits them.
+	// doomed transactions will be re-executed by the epoch that commits them.
 	doomed
-	// committed with the result of the optimistic execution.
+	// committed transactions keep the result of their optimistic execution.
 	committed
-	// reexecuted and committed.
+	// reexecuted transactions were committed with the result of their second execution.
 	reexecuted
 )
 
-// version is a transaction's write of a row, over older versions.
+// version is an uncommitted write of a row, linked to the next older version.
 type version struct {
 	txn.WriteEntry
 	writer *transaction
@@ -72,7 +72,8 @@ func (l *local) init(r *Replica, p protocol.Params) {
 	l.execution = optimistic.Execution{Committed: r.store, Uncommitted: l}
 }
 
-// submit takes a client's transaction.
+// submit handles a client's transaction: it refuses it, answers a snapshot read, or executes it and appends it to the
+// log.
 func (l *local) submit(t *txn.Transaction) {
 	if l.r.rejoin.refuses() && !l.r.epochs.behind {
 		l.r.env.Mark(submittedEarly)
@@ -80,6 +81,7 @@ func (l *local) submit(t *txn.Transaction) {
 		return
 	}
 	l.transactions++
+	// A snapshot of the last epoch needs no commit, so even a replica that is behind may serve it.
 	if l.snapshots && l.r.procs.ReadsOnly(t) {
 		l.snapshotReads++
 		l.r.env.Reply(l.r.epochs.execution.Outcome(l.r.procs, t, l.r.placement))
@@ -101,18 +103,21 @@ func (l *local) submit(t *txn.Transaction) {
 	l.r.logs.append(x.record, x.place)
 }
 
-// execute executes a transaction optimistically. One that aborts is validated like others, and writes nothing.
+// execute executes a transaction optimistically. If the procedure aborts, the transaction writes nothing, but it is
+// validated all the same: the abort may rest on stale reads.
 func (l *local) execute(x *transaction) {
 	l.reader = x
 	x.outcome = l.execution.Outcome(l.r.procs, x.record.Txn, l.r.placement)
 	x.record.Reads = l.execution.Reads()
-	x.after = slices.DeleteFunc(x.after, func(before *transaction) bool { // a scan may have ended before it
+	// a scan may have visited rows beyond those that the procedure used
+	x.after = slices.DeleteFunc(x.after, func(before *transaction) bool {
 		return !slices.ContainsFunc(x.record.Reads.Points, func(p optimistic.Point) bool { return p.Back == x.place-before.place })
 	})
 	x.checked = l.r.epochs.committed
 	if x.outcome.Status != txn.Committed {
 		return
 	}
+	// execution reuses its buffers for the next transaction.
 	x.record.Writes = slices.Clone(l.execution.Writes())
 	for _, w := range x.record.Writes {
 		v := &version{WriteEntry: w, writer: x, older: l.newest(w.Key)}
@@ -136,7 +141,7 @@ func (l *local) delete(k txn.Key) {
 	}
 }
 
-// newest returns the newest version of a row, doomed or not.
+// newest returns the newest uncommitted version of a row, doomed or not, or nil.
 func (l *local) newest(k txn.Key) *version {
 	if k.Ordered() {
 		v, _ := l.ordered.Get(k)
@@ -145,7 +150,7 @@ func (l *local) newest(k txn.Key) *version {
 	return l.rows[k]
 }
 
-// visible returns the newest version from v on that may be committed without re-execution.
+// visible returns the newest version, from v on, whose writer may still be committed without re-execution, or nil.
 func (l *local) visible(v *version) *version {
 	for v != nil && l.doomed(v.writer) {
 		v = v.older
@@ -153,7 +158,7 @@ func (l *local) visible(v *version) *version {
 	return v
 }
 
-// read notes that the running transaction reads a version.
+// read records that the running transaction reads version v.
 func (l *local) read(v *version) optimistic.Written {
 	if !slices.Contains(l.reader.after, v.writer) {
 		l.reader.after = append(l.reader.after, v.writer)
@@ -174,6 +179,7 @@ func (l *local) Get(k txn.Key) (w optimistic.Written, found bool) {
 func (l *local) Scan(from, to txn.Key, f func(optimistic.Written) bool) {
 	l.ordered.Ascend(from, func(k txn.Key, v *version) bool {
 		if k >= to {
+			// to is exclusive.
 			return false
 		}
 		v = l.visible(v)
@@ -181,12 +187,13 @@ func (l *local) Scan(from, to txn.Key, f func(optimistic.Written) bool) {
 	})
 }
 
-// doomed reports whether a transaction is certain to be re-executed, or was: its reads are no longer valid, and never
-// will be again. It is checked once after each epoch.
+// doomed reports whether a transaction was re-executed or certainly will be: some of its reads have become invalid,
+// which never reverses. Each transaction is checked at most once per epoch.
 func (l *local) doomed(x *transaction) bool {
 	switch {
 	case x.status != uncommitted:
 		return x.status != committed
+	// Committed rows change only when an epoch commits, so the last result still applies.
 	case x.checked == l.r.epochs.committed:
 		return false
 	}
@@ -198,9 +205,11 @@ func (l *local) doomed(x *transaction) bool {
 	return x.status == doomed
 }
 
-// lost reports whether a transaction has read from a transaction whose write is not valid for it.
+// lost reports whether a transaction has read from a transaction whose write can no longer validate the read.
 func (l *local) lost(x *transaction) bool {
 	for _, before := range x.after {
+		// Without acrossEpochs, reading from a transaction of an earlier epoch makes a chain stale, even if that one was
+		// valid.
 		if l.doomed(before) || before.status == committed && !l.acrossEpochs {
 			return true
 		}
@@ -208,6 +217,7 @@ func (l *local) lost(x *transaction) bool {
 	if l.acrossEpochs {
 		points := x.record.Reads.Points
 		for i := range points {
+			// The writer is committed, so its version is valid only while it is still the committed one.
 			if p := &points[i]; p.Back > 0 && x.place-p.Back < l.first() && !l.r.epochs.current(p) {
 				return true
 			}
@@ -216,11 +226,11 @@ func (l *local) lost(x *transaction) bool {
 	return false
 }
 
-// first returns the place of the first transaction that is not committed.
+// first returns the log position of the first uncommitted transaction.
 func (l *local) first() uint64 { return l.last - uint64(l.open.Len()) + 1 }
 
-// commit takes the oldest open transaction out, which an epoch has committed. Again says that it was executed again,
-// with another outcome.
+// commit removes the oldest open transaction, which an epoch has committed, and answers its client. again is set if it
+// was re-executed; o is then its outcome.
 func (l *local) commit(again bool, o txn.Outcome) {
 	x := l.open.Front()
 	l.open.Pop()
@@ -236,7 +246,7 @@ func (l *local) commit(again bool, o txn.Outcome) {
 	l.r.env.Reply(x.outcome)
 }
 
-// forget drops a transaction's version of a row, and those over it that are doomed.
+// forget drops x's version of a row, and any version whose writer is doomed or committed.
 func (l *local) forget(k txn.Key, x *transaction) {
 	newest := l.newest(k)
 	head := newest
@@ -256,15 +266,15 @@ func (l *local) forget(k txn.Key, x *transaction) {
 	}
 }
 
-// ReasonBehind is the reason of transactions at a replica that was disconnected for so long that other replicas have
+// ReasonBehind is the reason of outcomes at a replica that was disconnected for so long that other replicas have
 // discarded data that it lacks.
 const ReasonBehind = "too-far-behind"
 
-// ReasonJoining is the reason of transactions at a new incarnation that has not caught up. Other replicas serve them
-// better: clients that use all replicas in turn would all wait for this one.
+// ReasonJoining is the reason of refusals at a new incarnation that has not caught up. Other replicas answer sooner,
+// and clients that use all replicas in turn would all end up waiting for this replica.
 const ReasonJoining = "not-caught-up"
 
-// abandon answers all open transactions: this replica will never learn their outcomes.
+// abandon answers all open transactions with status Unknown: this replica will never learn their outcomes.
 func (l *local) abandon() {
 	for l.open.Len() > 0 {
 		l.r.env.Reply(txn.Outcome{ID: l.open.Front().outcome.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonBehind})
@@ -272,7 +282,7 @@ func (l *local) abandon() {
 	}
 }
 
-// clear forgets all uncommitted versions: a mistake.
+// clear discards all uncommitted versions, in a faulty variant.
 func (l *local) clear() {
 	clear(l.rows)
 	l.ordered.Clear()

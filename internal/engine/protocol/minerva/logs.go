@@ -7,56 +7,56 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// logs are the logs of all replicas, as far as this replica knows them (section 3.3, algorithm 2). It appends to its
-// own log.
+// logs are the logs of all replicas, as far as this replica has received them (section 3.3, algorithm 2). The replica
+// appends to its own log.
 type logs struct {
 	r       *Replica
 	timeout time.Duration // the parameter batchTimeout
 	full    int           // the parameter batchSize
 
-	batch  *Batch // being collected, nil for none
-	size   int    // of its records
+	batch  *Batch // being filled, or nil
+	size   int    // bytes of the records in batch
 	number uint64 // of the next batch
 	sent   time.Duration
-	timed  uint64 // the batch that a timer is set for
+	timed  uint64 // number of the batch that the timer was last set for
 
 	all []batchLog // by replica
-	// acknowledgements are, by replica, the last of this replica's batches that it has.
+	// acknowledgements are, by replica, the last batch of this replica that it has received, with all batches before.
 	acknowledgements []uint64
-	// kept are the bytes of committed batches that others may ask for.
+	// kept is the size in bytes of the committed batches that other replicas may still request.
 	kept     int
 	passedOn int64
-	// keepBytes bounds kept, and keepCuts the cuts that go with them.
+	// keepBytes bounds kept, and keepCuts bounds the number of cuts.
 	keepBytes, keepCuts int
-	arrivals            map[*Batch]int32 // the order in which batches have arrived, for a mistake
+	arrivals            map[*Batch]int32 // arrival order of batches; used only by a faulty variant
 }
 
-// batchLog is one replica's log: the part that the replica's latest known incarnation has appended.
+// batchLog is the log of one replica. The embedded segment is the part appended by the latest known incarnation.
 type batchLog struct {
 	segment
-	// earlier are the remaining parts of earlier incarnations, in their order.
+	// earlier are the segments of earlier incarnations that are not discarded, oldest first.
 	earlier []segment
-	// proven is the last batch with a proof of availability, cut the last batch in an epoch.
+	// proven is the last batch with a proof of availability, cut the last batch in an agreed cut.
 	proven, cut uint64
 }
 
 // segment is the part of a log that a single incarnation has appended.
 type segment struct {
-	// batches are the batches from number first on; nil where a batch is missing.
+	// batches are the batches from number first on, with nil for missing batches.
 	batches []*Batch
 	first   uint64
-	// received is the last batch that is here together with all batches before it. If the incarnation's first batch is
+	// received is the last batch of the contiguous prefix that this replica has. If the first batch of the incarnation is
 	// missing, it is the number before that batch.
 	received uint64
-	// ended reports that an epoch has started the next incarnation's part. last is then the last batch of this part in an
-	// epoch: no later batch ever will be in an epoch.
+	// ended is set once an epoch has started the segment of a later incarnation. last is then the last batch of this
+	// segment that is in an epoch; later batches never will be.
 	ended bool
 	last  uint64
 }
 
-// keepBytes bounds the committed batches that a replica keeps for replicas that have not committed them. The bound
-// matters when a replica is lost, since it commits nothing. A replica that was disconnected from the lost replica's
-// last batches must request them before they are discarded.
+// keepBytes bounds the committed batches that a replica keeps for replicas that have not committed them yet. The bound
+// takes effect while a replica is lost, because a lost replica commits nothing. A replica that never received the last
+// batches of the lost replica must request them before they are discarded.
 const keepBytes = 64 << 20
 
 func (l *logs) init(r *Replica, p protocol.Params) {
@@ -72,7 +72,8 @@ func (l *logs) init(r *Replica, p protocol.Params) {
 	l.keepBytes, l.keepCuts = protocol.Shrunk(r.shrink, keepBytes), protocol.Shrunk(r.shrink, keepCuts)
 }
 
-// append adds a record to the batch. It sends the batch if it is full or the last batch was sent long enough ago.
+// append adds a record to the current batch. It sends the batch if it is full, or if batchTimeout has passed since the
+// last batch was sent.
 func (l *logs) append(rec *Record, place uint64) {
 	if l.batch == nil {
 		l.batch = &Batch{Origin: l.r.self, Number: l.number, First: place, Epoch: l.r.epochs.committed}
@@ -94,14 +95,14 @@ func (l *logs) append(rec *Record, place uint64) {
 	}
 }
 
-// expire sends the batch whose timeout has passed.
+// expire sends batch number when its timer fires, unless it was sent already.
 func (l *logs) expire(number uint64) {
 	if l.batch != nil && l.batch.Number == number {
 		l.send()
 	}
 }
 
-// send broadcasts the batch.
+// send broadcasts the current batch.
 func (l *logs) send() {
 	m := l.batch.seal()
 	l.batch = nil
@@ -110,17 +111,18 @@ func (l *logs) send() {
 	l.r.contention.sent()
 	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, m) })
 	l.put(m)
+	// The replica itself counts towards f + 1.
 	l.acknowledged(l.r.self, m.Number)
 }
 
-// put takes a batch into its log.
+// put stores a batch in its log, unless the batch was committed or is void.
 func (l *logs) put(m *Batch) {
 	all := &l.all[m.Origin]
 	all.succeed(protocol.IncarnationOf(m.Number))
 	g := all.of(m.Number)
 	if g == nil || g.ended || m.Number < g.first {
 		l.r.env.Mark(batchLate)
-		return // it was committed, or never will be
+		return // it was committed, or will never be
 	}
 	at := int(m.Number - g.first)
 	for len(g.batches) <= at {
@@ -132,6 +134,7 @@ func (l *logs) put(m *Batch) {
 			l.arrivals[m] = int32(len(l.arrivals))
 		}
 	}
+	// Dropped batches count as received: the prefix may have to skip over them first.
 	for g.received < g.first-1+uint64(len(g.batches)) && (g.received+1 < g.first || g.batches[g.received+1-g.first] != nil) {
 		g.received++
 	}
@@ -146,28 +149,30 @@ func (g *batchLog) get(number uint64) *Batch {
 	return s.batches[number-s.first]
 }
 
-// receive handles a batch of another replica, from that replica or from a replica that passes it on. A replica that is
-// too far behind would keep the batch permanently, so it neither stores nor acknowledges it.
+// receive handles a batch, sent by its origin or passed on by another replica. A replica that is behind neither stores
+// nor acknowledges it, because it would keep the batch permanently.
 func (l *logs) receive(from geo.NodeID, m *Batch) {
 	if int(m.Origin) >= l.r.nodes || m.Number == protocol.NumbersBefore(protocol.IncarnationOf(m.Number)) || l.r.epochs.behind || !l.r.rejoin.joined {
 		return
 	}
+	// The replica has every batch of its own incarnation; only its predecessor's batches can be missing.
 	if m.Origin == l.r.self && protocol.IncarnationOf(m.Number) >= l.r.incarnation {
 		return
 	}
 	l.put(m)
+	// Only a contiguous prefix is acknowledged, so that a proof covers all earlier batches (section 3.3).
 	if from == m.Origin {
 		l.r.env.Send(from, &Acknowledgement{l.all[from].received})
 	}
 	l.r.epochs.advance()
 }
 
-// acknowledged records that a replica has this replica's batches up to number. Once f other replicas have them, they
-// are available.
+// acknowledged records that a replica has this replica's batches up to number. Once f + 1 replicas, including this one,
+// have them, they are available.
 func (l *logs) acknowledged(from geo.NodeID, number uint64) {
 	own := &l.all[l.r.self]
 	if number >= l.number {
-		return // no such batch was sent
+		return // no such batch was sent; the acknowledgement is invalid
 	}
 	l.acknowledgements[from] = max(l.acknowledgements[from], number)
 	if number <= own.proven {
@@ -184,13 +189,13 @@ func (l *logs) acknowledged(from geo.NodeID, number uint64) {
 	}
 }
 
-// available notifies all replicas that f + 1 have this replica's batches up to number.
+// available broadcasts a proof that f + 1 replicas have this replica's batches up to number.
 func (l *logs) available(number uint64) {
 	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, &Proof{number}) })
 	l.prove(l.r.self, number)
 }
 
-// prove learns that a replica's batches up to number are available.
+// prove records a proof: the batches of origin up to number are available.
 func (l *logs) prove(origin geo.NodeID, number uint64) {
 	g := &l.all[origin]
 	if number <= g.proven {
@@ -202,7 +207,7 @@ func (l *logs) prove(origin geo.NodeID, number uint64) {
 	l.r.coordinator.propose()
 }
 
-// uncut reports whether there are batches with proofs that are in no epoch.
+// uncut reports whether any batch with a proof is not in a cut yet.
 func (l *logs) uncut() bool {
 	for i := range l.all {
 		if l.all[i].proven > l.all[i].cut {
@@ -212,11 +217,12 @@ func (l *logs) uncut() bool {
 	return false
 }
 
-// requested passes on batches that another replica lacks, or reports that this replica will never have the first one.
+// requested sends a replica the batches that it lacks, or reports that this replica will never have the first of them.
 func (l *logs) requested(from geo.NodeID, m *Request) {
 	if int(m.Origin) >= l.r.nodes {
 		return
 	}
+	// It is enough to check the first batch: the requester can commit nothing without it.
 	if l.r.epochs.never(m.Origin, m.From) {
 		l.r.env.Send(from, &Forgotten{m.Origin, m.From})
 		return
@@ -234,7 +240,7 @@ func (l *logs) requested(from geo.NodeID, m *Request) {
 	}
 }
 
-// drop forgets the batches of a log up to a number.
+// drop discards the batches of a log up to number.
 func (l *logs) drop(origin geo.NodeID, number uint64) {
 	g := &l.all[origin]
 	for len(g.earlier) > 0 && protocol.IncarnationOf(g.earlier[0].received) < protocol.IncarnationOf(number) {
@@ -248,7 +254,7 @@ func (l *logs) drop(origin geo.NodeID, number uint64) {
 
 func (l *logs) dropFrom(g *segment, number uint64) {
 	for g.first <= number && len(g.batches) > 0 {
-		if b := g.batches[0]; b != nil { // a replica that is too far behind may lack some
+		if b := g.batches[0]; b != nil { // a replica that is behind may lack some
 			l.kept -= b.size
 		}
 		g.batches[0] = nil

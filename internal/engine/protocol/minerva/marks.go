@@ -5,7 +5,7 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// What the explorer wants to see happen: see package coverage.
+// Coverage marks that the explorer tries to reach: see package coverage.
 var (
 	batchFetched         = coverage.New("minerva.batch-fetched", "A replica asks for batches of a cut that it lacks")
 	staleChainMet        = coverage.New("minerva.stale-chain", "A chain has read from a transaction of an earlier epoch that is executed again")
@@ -33,7 +33,7 @@ var (
 	submittedEarly       = coverage.NewReplaced("minerva.submitted-early", "A transaction is refused at a new incarnation that has not caught up")
 )
 
-// What replicas may be told to do: see package buggify.
+// Rare behaviors that simulators can force: see package buggify.
 var (
 	sendsEarly    = buggify.New("minerva.batch-early", "A batch is sent before its time")
 	followsSlowly = buggify.NewReplaced("minerva.follow-slowly", "A new incarnation is sent one batch of a log at a time")

@@ -32,16 +32,16 @@ const (
 
 const (
 	maxNode = 1<<16 - 1
-	// maxNumber bounds the numbers of batches, transactions and epochs, so that sums of them fit.
+	// maxNumber bounds the numbers of batches, transactions and epochs, so that their sums do not overflow.
 	maxNumber = 1<<63 - 1
 )
 
 var errNodes = errors.New("a state is not that of as many replicas")
 
-// Record is a transaction with what its optimistic execution has read and written (section 3.2).
+// Record is a transaction with the reads and writes of its optimistic execution (section 3.2).
 type Record struct {
 	Txn *txn.Transaction
-	// Unexecuted says that its replica was in high-contention mode: it has not executed the transaction.
+	// Unexecuted is set if the replica was in high-contention mode and has not executed the transaction.
 	Unexecuted bool
 	Reads      optimistic.Reads
 	Writes     []txn.WriteEntry
@@ -55,7 +55,7 @@ func (r *Record) size() int {
 	return n
 }
 
-// Batch is an entry of a replica's log: transactions that it has executed, in their order.
+// Batch is an entry of a replica's log: transactions in the order in which the replica executed them.
 type Batch struct {
 	// Origin is the replica that owns the log. Replicas also pass on batches of other replicas.
 	Origin geo.NodeID
@@ -63,7 +63,7 @@ type Batch struct {
 	Number uint64
 	// First is the position of the batch's first transaction in the log, from 1.
 	First uint64
-	// Epoch is the last epoch that was committed when the first of the transactions was executed.
+	// Epoch is the last epoch that the replica had committed when it executed the first transaction of the batch.
 	Epoch   uint64
 	Records []Record
 	size    int
@@ -164,7 +164,8 @@ func (m *Acknowledgement) AppendTo(b []byte) []byte { return codec.AppendUvarint
 
 func (m *Acknowledgement) String() string { return fmt.Sprintf("has batch %s", numbered(m.Number)) }
 
-// Proof is a proof of availability: f + 1 replicas have a batch of the sender's, and all before it (section 3.3).
+// Proof is a proof of availability: f + 1 replicas have the sender's batch Number and all batches before it (section
+// 3.3).
 type Proof struct{ Number uint64 }
 
 // Kind implements protocol.Message.
@@ -180,10 +181,10 @@ func (m *Proof) String() string {
 	return fmt.Sprintf("proof of availability of batch %s", numbered(m.Number))
 }
 
-// Request asks for batches of a log that are missing.
+// Request asks for missing batches of a log.
 type Request struct {
 	Origin geo.NodeID
-	// From and To are the first and the last of them.
+	// From and To are the first and last batch requested.
 	From, To uint64
 }
 
@@ -204,7 +205,7 @@ func (m *Request) String() string {
 	return fmt.Sprintf("wants batches %s to %s of %d", numbered(m.From), numbered(m.To), m.Origin)
 }
 
-// Forgotten answers a Request: the sender does not have that batch, and never will.
+// Forgotten answers a Request: the sender lacks the batch and will never have it.
 type Forgotten struct {
 	Origin geo.NodeID
 	Number uint64
@@ -227,7 +228,7 @@ func (m *Forgotten) String() string {
 	return fmt.Sprintf("has discarded batch %s of %d", numbered(m.Number), m.Origin)
 }
 
-// Heads are the last batches of the logs, by replica, that something is known of.
+// Heads holds one batch number per log, indexed by replica.
 type Heads []uint64
 
 func (h Heads) size() int {
@@ -266,7 +267,7 @@ func readHeads(r *codec.Reader) Heads {
 	return h
 }
 
-// Cut is a consistent cut that needs no consensus: see the parameter commit.
+// Cut is a consistent cut decided without consensus: see the parameter commit.
 type Cut struct{ Heads Heads }
 
 // Kind implements protocol.Message.
@@ -280,7 +281,7 @@ func (m *Cut) AppendTo(b []byte) []byte { return m.Heads.appendTo(b) }
 
 func (m *Cut) String() string { return fmt.Sprintf("cut %v", m.Heads) }
 
-// Progress says which epochs the sender has committed, and which batches it knows to be available.
+// Progress reports the last epoch that the sender has committed, and the batches that it knows to be available.
 type Progress struct {
 	Epoch  uint64
 	Proofs Heads
@@ -301,7 +302,7 @@ func (m *Progress) String() string {
 	return fmt.Sprintf("has committed epoch %d, knows of proofs %v", m.Epoch, m.Proofs)
 }
 
-// Cuts sends a new incarnation the last cuts, where they need no consensus.
+// Cuts sends a new incarnation the recent cuts, if cuts are decided without consensus.
 type Cuts struct{ State []byte }
 
 // Kind implements protocol.Message.
@@ -315,7 +316,8 @@ func (m *Cuts) AppendTo(b []byte) []byte { return codec.AppendBytes(b, m.State) 
 
 func (m *Cuts) String() string { return "the last cuts" }
 
-// Join asks for the rows after an epoch. The sender is a new incarnation, which knows the cuts after Epoch.
+// Join requests rows. The sender is a new incarnation that knows the cuts after Epoch, so the rows must be of that
+// epoch or a later one.
 type Join struct{ Epoch uint64 }
 
 // Kind implements protocol.Message.
@@ -331,7 +333,7 @@ func (m *Join) String() string {
 	return fmt.Sprintf("wants the rows after epoch %d or a later one", m.Epoch)
 }
 
-// Follow asks for the receiver's own batches from a number on.
+// Follow requests the receiver's batches from a number on.
 type Follow struct{ From uint64 }
 
 // Kind implements protocol.Message.
@@ -347,7 +349,7 @@ func (m *Follow) String() string {
 	return fmt.Sprintf("wants the log from batch %s on", numbered(m.From))
 }
 
-// Followed says that the receiver has been sent the sender's batches up to Number, of which there are more up to Last.
+// Followed reports that the sender has sent its batches up to Number; its log extends to Last.
 type Followed struct{ Number, Last uint64 }
 
 // Kind implements protocol.Message.
@@ -365,7 +367,7 @@ func (m *Followed) String() string {
 	return fmt.Sprintf("has sent its log up to batch %s of %s", numbered(m.Number), numbered(m.Last))
 }
 
-// numbered returns a number with its incarnation, if that is not the first.
+// numbered formats a number, with its incarnation unless that is the first.
 func numbered(number uint64) string {
 	if i := protocol.IncarnationOf(number); i > 0 {
 		return fmt.Sprintf("%d.%d", i, number-protocol.NumbersBefore(i))

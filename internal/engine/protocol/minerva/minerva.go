@@ -5,42 +5,42 @@
 // commit. Then every replica independently finds the same conflicting transactions: these are re-executed, and all
 // others are committed without re-execution.
 //
-// Local execution (local.go, section 3.2). A transaction runs on the rows of the last epoch and on the uncommitted
-// writes of the replica's earlier transactions. So a replica's own transactions do not conflict with each other.
+// Local execution (local.go, section 3.2). A transaction reads the rows of the last committed epoch and the uncommitted
+// writes of the replica's earlier transactions. Transactions of one replica therefore do not conflict with each other.
 // Transactions that read from each other form a chain.
 //
-// Dissemination (logs.go, section 3.3). A batch is sent when it is full or a while after the last batch. A replica with
-// acknowledgements of f other replicas notifies all that its batch is available: a proof of availability, of the batch
-// and all batches before it.
+// Dissemination (logs.go, section 3.3). A replica sends a batch when the batch is full, or some time after the previous
+// batch. Once f other replicas have acknowledged a batch, the replica broadcasts a proof of availability, which covers
+// the batch and all batches before it.
 //
-// Global commit (coordinator.go, section 3.4). The coordinator, the leader of a Raft group of all replicas, proposes
-// the heads of the logs that have proofs. An epoch consists of the batches between a cut and the previous cut. Missing
-// batches are fetched.
+// Global commit (coordinator.go, section 3.4). The coordinator, which is the leader of a Raft group of all replicas,
+// proposes the heads of the logs that have proofs. An epoch consists of the batches between two consecutive cuts. A
+// replica requests the batches that it lacks.
 //
-// Validation and re-execution (epoch.go, conflicts.go, sections 3.5 and 3.6). A chain is stale when a row that it read
-// has changed in an earlier epoch, or when it depends on a re-executed transaction. Of the remaining chains, chains of
-// different replicas conflict if they touch the same rows; the heaviest independent set of chains is committed (package
-// mwis). All other transactions are re-executed, in the order of replicas and of their logs. Clients are answered only
-// then: even a procedure's own abort depends on its reads.
+// Validation and re-execution (epoch.go, conflicts.go, sections 3.5 and 3.6). A chain is stale if a row that it read
+// was changed by an earlier epoch, or if it depends on a re-executed transaction. Among the remaining chains, chains of
+// different replicas conflict if they use the same row and one of them writes it. The heaviest independent set of
+// chains is committed (package mwis). All other transactions are re-executed, in the order of replicas and of their
+// logs. Clients are answered only after that, because even a procedure's abort depends on its reads.
 //
-// Lost replicas (rejoin.go) come back as new incarnations, which is not in the paper.
+// Lost replicas rejoin as new incarnations (rejoin.go), which the paper does not cover.
 //
-// Deterministic locks. The paper re-executes under Calvin's locks, on several threads. The result is the same as in the
-// order in which the locks are requested; a state machine has one thread and executes in that order. It need not know
-// beforehand which rows a procedure will use.
+// Deterministic locks. The paper re-executes under Calvin's locks, on several threads. The result equals a serial
+// execution in the order of the lock requests. A state machine has one thread and executes in that order, without
+// locks. It need not know in advance which rows a procedure will use.
 //
-// Ranges. A scan is noted as the range that the procedure has looked at, with the committed rows in it. It is stale
-// when another row is in it by then, and it conflicts with all writes of rows in it, there or not. So no phantom passes
-// (package optimistic).
+// Ranges. A scan is recorded as the range that the procedure has examined, with the committed rows in it. It is stale
+// if the range contains another row at validation, and it conflicts with every write in the range, including inserts.
+// This excludes phantoms (package optimistic).
 //
-// Correctness. The paper clears the uncommitted state at each epoch. A transaction executed afterwards would not see
-// the writes of an earlier transaction of the same replica that is in no cut yet. If one cut held both, no replica
-// would find the conflict, since chains of one replica are not compared. Here such writes stay visible as long as their
-// transaction may still be committed without re-execution: until it is certain that it will be re-executed.
+// Correctness. The paper clears the uncommitted state at each epoch. A transaction executed after that would not see
+// the writes of an earlier transaction of the same replica that is in no cut yet. If one cut then contained both, no
+// replica would find the conflict, because chains of one replica are not compared. Here such writes stay visible until
+// it is certain that their transaction will be re-executed.
 //
-// Partitions. The paper's replica is one unit with all rows, in one region. Here every node is such a replica, whatever
-// its partition. A region's transactions are distributed over its nodes by the partition of their first row. So f
-// counts nodes.
+// Partitions. A replica in the paper is one unit with all rows, in one region. Here every node is such a replica,
+// whatever its partition. The partition of a transaction's first row selects the node of the region that executes it.
+// Consequently, f counts nodes.
 package minerva
 
 import (
@@ -136,8 +136,9 @@ var Engine = &protocol.Engine{
 // RoleCoordinator is the role of the replica that proposes cuts.
 const RoleCoordinator = "coordinator"
 
-// promises is Engine.Isolation. Epochs are committed in one order, and a transaction is in a later epoch than all
-// transactions that were answered before it was sent. A snapshot is the state at the end of some epoch.
+// promises is Engine.Isolation. Epochs are committed in one order, and a transaction is in a later epoch than every
+// transaction that was answered before it was submitted. A snapshot is the state at the end of an epoch, possibly not
+// the last one.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("reads") == readsSnapshot {
 		return isolation.Serializable
@@ -145,22 +146,22 @@ func promises(p protocol.Params) isolation.Level {
 	return isolation.StrictSerializable
 }
 
-// tolerates is Engine.Tolerates: any minority of the regions, and with the coordinator's word alone not the
-// coordinator's.
+// tolerates is Engine.Tolerates: any minority of the regions may fail. If the coordinator proposes cuts without
+// consensus, its region may not fail.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	if p.Word("commit") == commitProposed && len(s.Regions) > 0 {
 		s.Regions = s.Regions[1:]
 	}
-	// A member that campaigns in vain waits twice as long for the next time.
+	// A member that campaigns without success doubles its wait before the next campaign.
 	rtt := t.LongestRTT()
 	s.Settles = 8*electionAfter(p, rtt) + 10*rtt
 	s.Answers = protocol.InTime(rtt+p.Duration("epoch")) + p.Duration("batchTimeout")
 	return s
 }
 
-// replaces is Engine.Replaces: every replica, if the remaining replicas are a majority. It excludes a coordinator that
-// makes cuts alone.
+// replaces is Engine.Replaces: every replica, if the remaining replicas are a majority. A coordinator that proposes
+// cuts without consensus cannot be replaced.
 func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
 	if t.Nodes() < 3 {
 		return nil
@@ -184,12 +185,12 @@ const (
 	joinTimer
 )
 
-// Replica is one node.
+// Replica is one node of the database.
 type Replica struct {
 	self   geo.NodeID
 	nodes  int
 	faults int // f
-	// incarnation is this replica's: see rejoin.go.
+	// incarnation is the incarnation of this replica, 0 for the first: see rejoin.go.
 	incarnation uint32
 
 	env   protocol.Env
@@ -197,7 +198,7 @@ type Replica struct {
 	store *store.Hash
 
 	placement geo.Placement
-	longest   time.Duration // round trip
+	longest   time.Duration // longest round trip between regions
 	wrong     mistake
 	shrink    uint8 // protocol.Config.Shrink
 
@@ -302,10 +303,10 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Pending implements protocol.Replica. It counts unanswered own transactions, epochs that are not committed here, and
-// batches that have proofs and are in no epoch. It also counts live replicas that have not committed this replica's
-// epochs. A replica that is too far behind is never quiescent: its rows differ from the other replicas' rows and must
-// not be compared with them. Neither is a new incarnation without rows.
+// Pending implements protocol.Replica. It counts this replica's unanswered transactions and its uncommitted epochs. It
+// adds one if a batch with a proof is in no cut, and one if a live replica has not reported this replica's epochs as
+// committed. A replica that is behind is never quiescent: its rows differ from the rows of other replicas and must not
+// be compared with them. A new incarnation without rows is not quiescent either.
 func (r *Replica) Pending() int {
 	if r.epochs.behind {
 		return 1
@@ -326,8 +327,8 @@ func (r *Replica) Pending() int {
 // Lags implements protocol.Straggler.
 func (r *Replica) Lags() bool { return r.epochs.behind }
 
-// Steps implements protocol.Worker. Steps of conflict graphs and searches take 60 to 90 ns in BenchmarkEpoch, a third
-// of a simulator's charge for a step.
+// Steps implements protocol.Worker. A step of the conflict graph or the solver takes 60 to 90 ns in BenchmarkEpoch, a
+// third of the time that a simulator charges for a step.
 func (r *Replica) Steps() int64 { return (r.epochs.conflicts.steps + r.epochs.solved.Steps) / 3 }
 
 // Readings implements protocol.Replica.
@@ -362,7 +363,7 @@ func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	return dst
 }
 
-// method returns the method of mwis of a parameter.
+// method returns the mwis method that the parameter solver selects.
 func method(p protocol.Params) mwis.Method {
 	switch p.Word("solver") {
 	case solverExact:

@@ -7,41 +7,42 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// progress informs replicas about the progress of the other replicas. So a replica knows the batches that no replica
-// will ask for (section 4, garbage collection), and whether live replicas have not committed its epochs. It also
-// ensures that a proof of availability reaches the coordinator if its sender is lost before it has notified all
-// replicas.
+// progress exchanges progress reports between replicas. From them a replica learns which batches no replica will
+// request any more (section 4, garbage collection), and whether live replicas have not committed its epochs yet. The
+// reports also carry proofs of availability, so that a proof reaches the coordinator even if its sender is lost before
+// it has notified all replicas.
 type progress struct {
 	r       *Replica
-	epochs  []uint64        // by replica
-	heard   []time.Duration // when the replica was last heard of
-	told    uint64          // the last epoch that was reported to the other replicas
-	waiting bool            // a timer is set
-	proofs  Heads           // at the last tick
+	epochs  []uint64        // last epoch reported, by replica
+	heard   []time.Duration // time of the last message, by replica
+	told    uint64          // the last epoch that this replica has reported
+	waiting bool            // the progress timer is set
+	proofs  Heads           // proven heads at the last tick
 }
 
-// tellEvery is the time between two reports.
+// tellEvery is the time between two progress reports.
 const tellEvery = 200 * time.Millisecond
 
 func (p *progress) init(r *Replica) {
 	p.r = r
 	p.epochs, p.heard, p.proofs = make([]uint64, r.nodes), make([]time.Duration, r.nodes), make(Heads, r.nodes)
 	for n := range p.heard {
+		// No replica counts as live before its first message.
 		p.heard[n] = -p.excuse()
 	}
 }
 
-// excuse is the time for which a silent replica is taken for alive: longer than it takes to elect a coordinator and to
-// learn of it.
+// excuse is the silence up to which a replica counts as live. It is longer than the election of a coordinator and the
+// first message after it take.
 func (p *progress) excuse() time.Duration { return 3 * p.r.coordinator.election }
 
 func (p *progress) hear(n geo.NodeID) { p.heard[n] = p.r.env.Now() }
 
-// lives reports whether a replica was heard of lately.
+// lives reports whether this replica has received a message from replica n within excuse.
 func (p *progress) lives(n geo.NodeID) bool { return p.r.env.Now()-p.heard[n] < p.excuse() }
 
-// replaced discards the epochs that a replica's predecessor has committed, and sends the new incarnation this replica's
-// progress.
+// replaced resets the progress of replica n, whose predecessor's epochs are lost, and sends the new incarnation this
+// replica's progress.
 func (p *progress) replaced(n geo.NodeID) {
 	p.hear(n)
 	p.epochs[n] = 0
@@ -52,7 +53,7 @@ func (p *progress) replaced(n geo.NodeID) {
 	p.r.env.Send(n, &Progress{p.r.epochs.committed, proofs})
 }
 
-// expect sets the timer for the next report.
+// expect sets the timer for the next report, unless it is set.
 func (p *progress) expect() {
 	if !p.waiting && p.r.nodes > 1 {
 		p.waiting = true
@@ -60,13 +61,15 @@ func (p *progress) expect() {
 	}
 }
 
-// tell reports news to the other replicas: epochs, and proofs that were known at the last tick and are still in no
-// epoch.
+// tell sends the other replicas a report if there is news: newly committed epochs, or proofs that were known at the
+// last tick and are still in no cut.
 func (p *progress) tell() {
 	p.waiting = false
 	late, uncut := false, false
 	for n := range p.proofs {
 		g := &p.r.logs.all[n]
+		// A proof that is younger than one tick is probably on its way to the coordinator already; only an older one is
+		// repeated.
 		late = late || p.proofs[n] > g.cut
 		uncut = uncut || g.proven > g.cut
 		p.proofs[n] = g.proven
@@ -85,7 +88,7 @@ func (p *progress) tell() {
 	p.collect()
 }
 
-// receive takes another replica's report.
+// receive handles another replica's progress report.
 func (p *progress) receive(from geo.NodeID, m *Progress) {
 	p.epochs[from] = max(p.epochs[from], m.Epoch)
 	p.r.rejoin.reported(from, m.Epoch)
@@ -97,7 +100,7 @@ func (p *progress) receive(from geo.NodeID, m *Progress) {
 	p.collect()
 }
 
-// ahead reports whether a live replica has not reported that it has committed this replica's epochs.
+// ahead reports whether a live replica has not yet reported this replica's last epoch as committed.
 func (p *progress) ahead() bool {
 	for n, e := range p.epochs {
 		if geo.NodeID(n) != p.r.self && e < p.r.epochs.committed && p.lives(geo.NodeID(n)) {
@@ -107,8 +110,7 @@ func (p *progress) ahead() bool {
 	return false
 }
 
-// collect forgets the cuts and batches that all replicas have committed, and the oldest where there are too many of
-// them.
+// collect discards the cuts and batches that all replicas have committed, and the oldest ones above the limits.
 func (p *progress) collect() {
 	low := p.r.epochs.committed
 	for n, e := range p.epochs {

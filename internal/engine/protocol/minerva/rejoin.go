@@ -14,52 +14,53 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A replica that has lost its state rejoins as a new incarnation, which has acknowledged and proven nothing that its
-// predecessor did.
+// A replica that has lost its state rejoins as a new incarnation. It starts without the acknowledgements and proofs of
+// its predecessor.
 //
-// Its log continues after all batches that any replica may have of its predecessor: the numbers of its batches and of
-// its transactions start at 2^40 times the incarnation. A replica that learns of the incarnation takes the number
-// before its first batch for proven, so that a cut soon contains it. Cuts only grow. So batches of the predecessor that
-// are in no cut by then never will be, even with proofs: they are void at all replicas.
+// Its log continues after all batches of its predecessor that any replica may have: the numbers of its batches and
+// transactions start at 2^40 times the incarnation. A replica that learns of the incarnation treats the number before
+// its first batch as proven, so that a cut soon contains it. Cuts only grow. Batches of the predecessor that are in no
+// cut by then will never be in one, even with proofs: they are void at all replicas.
 //
-// The new incarnation receives the cuts from the Raft group, or from the coordinator that makes them alone. It receives
-// the rows of an epoch from another replica. Then it follows the other replicas' logs: it asks each for the batches
-// after that epoch, including batches that its predecessor has acknowledged.
+// The new incarnation receives the cuts from the Raft group, or from the coordinator that proposes cuts without
+// consensus. Another replica sends it the rows as of some epoch. From then on it follows the other replicas' logs: it
+// asks each replica for its batches after that epoch, including batches that its predecessor has acknowledged.
 //
-// All copies exist again when three conditions hold. The new incarnation has these batches, so that f + 1 replicas
-// again have all proven batches. All replicas have committed the epoch that it started with, so no replica asks it for
-// batches whose effects alone it has. All replicas have committed the cuts that void its predecessor's batches, so no
-// replica asks for these any more.
+// All copies are complete again when three conditions hold. First, the new incarnation has these batches, so that f + 1
+// replicas have all proven batches again. Second, all replicas have committed the epoch that it started with, so no
+// replica asks it for batches that it only knows by their effects. Third, all replicas have committed the cuts that
+// void its predecessor's batches, so no replica asks for these any more.
 
 const (
-	// followBytes is the number of bytes of its log that a replica sends for one Follow.
+	// followBytes bounds the bytes of its log that a replica sends in response to one Follow.
 	followBytes = 4 << 20
-	// installRows is the number of rows that a new incarnation installs in one step, during which it receives no messages.
+	// installRows is the number of rows that a new incarnation installs per step; it handles messages between steps.
 	installRows = 500
 )
 
-// rejoin is a replica's state of new incarnations, including its own.
+// rejoin tracks the new incarnations of all replicas, including this one.
 type rejoin struct {
 	r            *Replica
 	incarnations []uint32 // by replica
-	// goals are, by replica, the epoch with which a new incarnation has caught up: unknown before it has rows, 0 when it
-	// has.
+	// goals are, by replica, the epoch at which a new incarnation has caught up: unknownGoal until it has rows, 0 once it
+	// has caught up.
 	goals  []uint64
 	sender *statetransfer.Sender
 
-	// The following fields are used if this replica is not its first incarnation. It has joined once it has the rows of
-	// epoch began. It has caught up once it has committed the epochs up to ready, which were agreed on at that time.
+	// The following fields are used only if this replica is a new incarnation. joined is set once it has installed the
+	// rows of epoch began. ready is the last epoch agreed on at that time: the replica has caught up once it has
+	// committed ready.
 	joined   bool
 	began    uint64
 	ready    uint64
-	followed []bool // by replica: all is here that its log had when it heard of this incarnation
+	followed []bool // by replica: received all of its log up to the end that its last Followed reported
 	asked    geo.NodeID
-	asks     int           // how often it has asked
-	at       time.Duration // when it last asked, or received a piece
-	coming   bool          // a piece has arrived since it asked
+	asks     int           // number of requests sent
+	at       time.Duration // time of the last request or received piece
+	coming   bool          // a piece has arrived since the last request
 	receiver statetransfer.Receiver
-	rows     *rows // received, and not all in the store
-	stepping bool  // a timer is set
+	rows     *rows // received, but not yet all installed
+	stepping bool  // the install timer is set
 }
 
 // The meanings of joinTimer, in Timer.Arg.
@@ -70,13 +71,13 @@ const (
 
 const unknownGoal = math.MaxUint64
 
-// rows are a replica's rows after an epoch, with all else that the next epochs depend on.
+// rows are the rows of a replica after an epoch, with all other state that the next epochs depend on.
 type rows struct {
 	epoch uint64
 	tail  Heads
 	again [][]reexecution
 	rest  codec.Reader // keys, writers and values
-	begun bool         // some of them are in the store
+	begun bool         // some rows are in the store
 }
 
 func (j *rejoin) init(r *Replica) {
@@ -101,25 +102,30 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.rejoin.replaced(n, incarnation)
 }
 
-// replaced discards the reports of a replica's predecessor, and repeats the reports to the predecessor for the new
-// incarnation.
+// replaced discards the reports of replica n's predecessor, and repeats to the new incarnation the reports that the
+// predecessor received.
 func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r := j.r
 	j.incarnations[n], j.goals[n], j.followed[n] = incarnation, unknownGoal, true
 	j.sender.Cancel(n)
+	// The new incarnation has none of the batches that its predecessor acknowledged, so they no longer count towards f +
+	// 1.
 	r.logs.acknowledgements[n] = 0
 	clear(r.epochs.discarded[n])
 	r.progress.replaced(n)
 	r.coordinator.replaced(n, incarnation)
+	// This makes the next cut end the predecessor's log, even if the new incarnation sends no batch.
 	r.logs.prove(n, protocol.NumbersBefore(incarnation))
 }
 
-// reported learns how far another replica is.
+// reported records the last epoch that replica n has committed, to find out when a new incarnation has caught up.
 func (j *rejoin) reported(n geo.NodeID, epoch uint64) {
 	if epoch == 0 || j.goals[n] == 0 {
 		return
 	}
 	if j.goals[n] == unknownGoal {
+		// Its first report with an epoch shows that it has rows. From there on it keeps up once it has committed what this
+		// replica has by now.
 		j.goals[n] = j.r.epochs.committed
 	}
 	if epoch >= j.goals[n] {
@@ -127,7 +133,7 @@ func (j *rejoin) reported(n geo.NodeID, epoch uint64) {
 	}
 }
 
-// awaited reports whether a new incarnation that lives has not caught up.
+// awaited reports whether a live new incarnation has not caught up.
 func (j *rejoin) awaited() bool {
 	for n, goal := range j.goals {
 		if goal > 0 && j.r.progress.lives(geo.NodeID(n)) {
@@ -140,12 +146,14 @@ func (j *rejoin) awaited() bool {
 // FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool { return r.rejoin.whole() && r.coordinator.whole() }
 
-// whole reports whether all logs and rows have as many copies as at first.
+// whole reports whether all logs and rows have their full number of copies again, as far as this replica knows. See the
+// three conditions above.
 func (j *rejoin) whole() bool {
 	r, e := j.r, &j.r.epochs
 	if !j.joined || e.behind {
 		return false
 	}
+	// Below began, this replica has no batches to send; before succession, some replica may still request void batches.
 	least := max(j.began, e.succession)
 	for n, i := range j.incarnations {
 		switch {
@@ -162,7 +170,7 @@ func (j *rejoin) whole() bool {
 	return true
 }
 
-// fire handles a timer of a new incarnation.
+// fire handles joinTimer; what is its Timer.Arg.
 func (j *rejoin) fire(what uint64) {
 	if what == askTimer {
 		j.ask()
@@ -172,15 +180,17 @@ func (j *rejoin) fire(what uint64) {
 	j.install()
 }
 
-// refuses reports whether this replica cannot execute transactions yet, or would take long to commit them.
+// refuses reports whether this replica must refuse transactions: it has no rows yet, or is so far from caught up that
+// commits would take long.
 func (j *rejoin) refuses() bool { return !j.joined || j.r.epochs.committed < j.ready }
 
-// later sets the timer after which a new incarnation without rows asks for them.
+// later sets the timer for the next request for rows.
 func (j *rejoin) later() {
 	j.r.env.After(j.r.longest+fetchAfter, protocol.Timer{Kind: joinTimer})
 }
 
-// ask asks the next replica for rows, if none are in flight. Rows are useless before the later cuts are known.
+// ask requests rows from the next replica, unless a transfer is in progress. It does not ask before the replica
+// receives all later cuts, because rows are useless without them.
 func (j *rejoin) ask() {
 	if j.joined {
 		return
@@ -191,20 +201,22 @@ func (j *rejoin) ask() {
 	}
 }
 
-// due reports whether no replica has been asked, or the replica that was asked is silent.
+// due reports whether to send a request: no rows are being installed, and either no replica has been asked or the last
+// one is silent.
 func (j *rejoin) due() bool {
 	if j.rows != nil {
 		return false
 	}
 	patience := j.r.longest + fetchAfter
+	// After the first piece, the sender paces the rest by acknowledgements, which may take longer than one round trip.
 	if j.coming {
 		patience = statetransfer.Patience
 	}
 	return j.asked == j.r.self || j.r.env.Now()-j.at >= patience
 }
 
-// askNext asks the other replicas in turn, the coordinator last: while it prepares a large state no replica commits
-// anything.
+// askNext requests rows from the other replicas in turn, with the coordinator last: while the coordinator prepares a
+// large state, no replica can commit.
 func (j *rejoin) askNext() {
 	var order []geo.NodeID
 	leader, known := j.r.coordinator.leader()
@@ -221,8 +233,9 @@ func (j *rejoin) askNext() {
 	j.r.env.Send(j.asked, &Join{max(j.r.epochs.first, 1) - 1})
 }
 
-// join takes another replica's request for rows.
+// join handles another replica's request for rows.
 func (j *rejoin) join(from geo.NodeID, m *Join) {
+	// Rows older than the requester's first cut are useless: it could not commit the epochs in between.
 	if e := &j.r.epochs; !j.joined || e.behind || e.committed < m.Epoch {
 		j.r.env.Mark(rowsRefused)
 	} else if !j.sender.Busy(from) {
@@ -230,7 +243,7 @@ func (j *rejoin) join(from geo.NodeID, m *Join) {
 	}
 }
 
-// piece takes a piece of another replica's rows.
+// piece handles a piece of another replica's rows.
 func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	if j.joined || j.rows != nil {
 		return
@@ -243,7 +256,7 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	j.coming = false
 	s, err := readState(data, j.r.nodes)
 	if err != nil || s.epoch+1 < j.r.epochs.first {
-		return // the next replica is asked
+		return // the timer asks the next replica
 	}
 	if j.rows = s; s.epoch > j.r.epochs.agreedCuts {
 		j.r.env.Mark(rowsEarly)
@@ -251,13 +264,14 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	j.install()
 }
 
-// install installs the received rows in portions, once their cut is known.
+// install installs the next portion of the received rows, once the cut of their epoch is known. After the last portion
+// the replica joins.
 func (j *rejoin) install() {
 	s, e := j.rows, &j.r.epochs
 	switch {
 	case s == nil || s.epoch > e.agreedCuts:
 		return
-	case s.epoch+1 < e.first: // later cuts are discarded
+	case s.epoch+1 < e.first: // the cuts that follow the rows are discarded here
 		j.rows = nil
 		return
 	case j.stepping:
@@ -271,13 +285,15 @@ func (j *rejoin) install() {
 	j.rows = nil
 	j.joined, j.began, j.ready = true, s.epoch, e.agreedCuts
 	e.begin(s)
+	// The replica must receive every log after the epoch again: senders do not resend batches that its predecessor
+	// acknowledged.
 	clear(j.followed)
 	j.r.others(func(n geo.NodeID) { j.r.env.Send(n, &Follow{e.tail[n] + 1}) })
 	j.r.progress.expect()
 	e.advance()
 }
 
-// follow sends a new incarnation this replica's log from a number on.
+// follow sends a new incarnation the batches of this replica's log from m.From on, up to followBytes.
 func (l *logs) follow(from geo.NodeID, m *Follow) {
 	g, size, most := &l.all[l.r.self].segment, 0, protocol.Shrunk(l.r.shrink, followBytes)
 	n := max(m.From, g.first)
@@ -291,14 +307,14 @@ func (l *logs) follow(from geo.NodeID, m *Follow) {
 	l.r.env.Send(from, &Followed{Number: n - 1, Last: g.received})
 }
 
-// follows records that batches of a log have arrived, and asks for the batches after them.
+// follows records up to which batch a log was received, and requests the following batches if there are any.
 func (j *rejoin) follows(from geo.NodeID, m *Followed) {
 	if j.followed[from] = m.Number >= m.Last; !j.followed[from] {
 		j.r.env.Send(from, &Follow{m.Number + 1})
 	}
 }
 
-// appendState appends the rows after the last epoch, and all other state that the next epochs depend on.
+// appendState appends the rows after the last committed epoch and all other state that the next epochs depend on.
 func (e *epochs) appendState(b []byte) []byte {
 	b = e.tail.appendTo(codec.AppendUvarint(b, e.committed))
 	for _, again := range e.again {
@@ -313,7 +329,7 @@ func (e *epochs) appendState(b []byte) []byte {
 	return b
 }
 
-// readState reads what appendState has appended, but for the rows.
+// readState decodes the output of appendState, except for the rows, which stay encoded in rest.
 func readState(data []byte, nodes int) (*rows, error) {
 	r := codec.NewReader(data)
 	s := &rows{epoch: r.UvarintMax(maxNumber), tail: readHeads(&r), again: make([][]reexecution, nodes)}
@@ -329,8 +345,8 @@ func readState(data []byte, nodes int) (*rows, error) {
 	return s, r.Err()
 }
 
-// put puts the next rows into a store, and reports whether there are more. First it deletes the rows of an abandoned
-// installation.
+// put puts the next rows into a store, at most installRows, and reports whether there are more. Its first call deletes
+// all rows of the store, which may stem from an abandoned installation.
 func (s *rows) put(to *store.Hash) (more bool) {
 	if !s.begun {
 		s.begun = true
@@ -345,7 +361,7 @@ func (s *rows) put(to *store.Hash) (more bool) {
 	return s.rest.Len() > 0 && s.rest.Err() == nil
 }
 
-// begin starts after the epoch of the rows in the store. The later cuts are known.
+// begin continues from the epoch whose rows are in the store. It queues the later cuts, which are all known.
 func (e *epochs) begin(s *rows) {
 	e.committed, e.tail, e.again = s.epoch, s.tail, s.again
 	e.queue = queue.Queue[Heads]{}
@@ -363,7 +379,7 @@ func (e *epochs) begin(s *rows) {
 	}
 }
 
-// of returns the part of the log that a number belongs to; nil when that is forgotten.
+// of returns the segment that contains number, or nil if it was discarded.
 func (g *batchLog) of(number uint64) *segment {
 	i := protocol.IncarnationOf(number)
 	if protocol.IncarnationOf(g.received) == i {
@@ -377,7 +393,7 @@ func (g *batchLog) of(number uint64) *segment {
 	return nil
 }
 
-// succeed begins the part of the log that a new incarnation appends, if it has not begun.
+// succeed starts a segment for a new incarnation, unless the log has a segment for that incarnation or a later one.
 func (g *batchLog) succeed(incarnation uint32) {
 	if incarnation > protocol.IncarnationOf(g.received) {
 		g.earlier = append(g.earlier, g.segment)
@@ -385,12 +401,14 @@ func (g *batchLog) succeed(incarnation uint32) {
 	}
 }
 
-// open makes sure that there is the part of the log that an incarnation has appended, and a cut names.
+// open ensures that the log has a segment for an incarnation that a cut contains.
 func (g *batchLog) open(incarnation uint32) {
 	g.succeed(incarnation)
 	if g.of(protocol.NumbersBefore(incarnation)) != nil {
 		return
 	}
+	// The log may have skipped the incarnation, when this replica learned of a later one first. Segments stay sorted by
+	// incarnation.
 	at := 0
 	for at < len(g.earlier) && protocol.IncarnationOf(g.earlier[at].received) < incarnation {
 		at++
@@ -398,10 +416,11 @@ func (g *batchLog) open(incarnation uint32) {
 	g.earlier = slices.Insert(g.earlier, at, segment{first: protocol.NumbersBefore(incarnation) + 1, received: protocol.NumbersBefore(incarnation)})
 }
 
-// end ends the part of the log that a batch belongs to with that batch. It reports whether there were others.
+// end ends the segment of batch last with that batch. It reports whether it discarded later batches.
 func (g *batchLog) end(last uint64) bool {
 	s := g.of(last)
 	s.ended, s.last, s.received = true, last, min(s.received, last)
+	// The segment may already start after last, if all of its batches were dropped; then nothing is kept.
 	keep := min(len(s.batches), int(max(last+1, s.first)-s.first))
 	void := keep < len(s.batches)
 	clear(s.batches[keep:])
@@ -409,9 +428,10 @@ func (g *batchLog) end(last uint64) bool {
 	return void
 }
 
-// restart restarts the log after a batch.
+// restart discards the log, which then continues after batch last.
 func (g *batchLog) restart(last uint64) {
 	known := protocol.IncarnationOf(g.received)
 	g.earlier, g.segment = nil, segment{first: last + 1, received: last}
+	// last may belong to an earlier incarnation than the latest known one; batches of the latest are still accepted.
 	g.succeed(known)
 }

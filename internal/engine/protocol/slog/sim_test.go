@@ -14,13 +14,13 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
-// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the total balance is constant, and a reader sees either all of
+// a transaction's writes or none. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	protocoltest.Serializable(t, slog.Engine, nil, 4)
 }
 
-// Links between regions break and come back at random.
+// Links between regions fail and recover at random.
 func TestCuts(t *testing.T) {
 	protocoltest.Cuts(t, slog.Engine, nil, 6)
 }
@@ -30,17 +30,17 @@ func TestGroups(t *testing.T) {
 	protocoltest.Groups(t, slog.Engine, nil)
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce identical traces.
 func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, slog.Engine, nil)
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+// On an unloaded system, the median latency of every class and region is within 5% of the latency model.
 func TestLaw(t *testing.T) {
 	protocoltest.Law(t, slog.Engine, nil)
 }
 
-// Edges of the parameters and of the topology.
+// Extreme values of parameters and topologies.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, slog.Engine, []map[string]string{
 		nil,
@@ -79,7 +79,7 @@ func TestOrdererLost(t *testing.T) {
 	}
 }
 
-// A local transaction does not wait for other regions, even if they can't be reached.
+// A local transaction does not wait for other regions, even if they are unreachable.
 func TestLocalWithoutOthers(t *testing.T) {
 	topology := simload.TwoRegions(2)
 	s := sim.New(sim.Config{
@@ -101,7 +101,7 @@ func TestLocalWithoutOthers(t *testing.T) {
 	protocoltest.CheckCopies(t, s, topology.Full(), 100*50)
 }
 
-// Rows move to where they are used, and everything holds as before.
+// Rows move to the regions that use them, and all guarantees still hold.
 func TestRemastering(t *testing.T) {
 	protocoltest.Remastering(t, slog.Engine, nil)
 }
@@ -111,7 +111,7 @@ func TestRemasteringPays(t *testing.T) {
 	protocoltest.RemasteringPays(t, slog.Engine)
 }
 
-// With rows kept only at home, all guarantees hold as before, and latencies match the latency model.
+// With rows replicated only in their home region, all guarantees still hold, and latencies match the latency model.
 func TestHomeOnly(t *testing.T) {
 	protocoltest.HomeOnly(t, slog.Engine, nil)
 }
@@ -120,7 +120,7 @@ func TestHomeOnlyLaw(t *testing.T) {
 	protocoltest.Law(t, slog.Engine, map[string]string{"replication": "homeOnly"})
 }
 
-// Rows that are nowhere but at home don't move.
+// Remastering is refused if rows are replicated only in their home region.
 func TestHomeOnlyDoesNotRemaster(t *testing.T) {
 	_, errs := slog.Engine.Resolve(map[string]string{"replication": "homeOnly", "remaster": "3"})
 	if len(errs) != 1 || errs[0].Name != "remaster" {
@@ -128,12 +128,13 @@ func TestHomeOnlyDoesNotRemaster(t *testing.T) {
 	}
 }
 
-// A transaction that only reads, or has no key at its coordinator, does not wait for another home to answer.
+// A read-only transaction, or a transaction without a key at its coordinator, does not wait for an answer from another
+// home.
 func TestHomeOnlyAnswers(t *testing.T) {
 	protocoltest.HomeOnlyAnswers(t, slog.Engine)
 }
 
-// Nodes ask for the homes of rows that other partitions have: everything holds as before.
+// All guarantees hold if nodes ask other partitions for the homes of their rows.
 func TestMasters(t *testing.T) {
 	protocoltest.Masters(t, slog.Engine)
 }
@@ -142,7 +143,7 @@ func TestMastersLaw(t *testing.T) {
 	protocoltest.MastersLaw(t, slog.Engine, locallog.LookupLaw)
 }
 
-// Home logs that consensus groups keep, in their region or in several.
+// Consensus groups replicate the home logs, within a region or across regions.
 func TestReplicatedLogs(t *testing.T)        { protocoltest.ReplicatedLogs(t, slog.Engine) }
 func TestReplicatedLogsLaw(t *testing.T)     { protocoltest.ReplicatedLogsLaw(t, slog.Engine) }
 func TestReplicatedLogsSurvive(t *testing.T) { protocoltest.ReplicatedLogsSurvive(t, slog.Engine) }

@@ -1,11 +1,11 @@
-// Package slog is SLOG (Ren, Li, Abadi: SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB 2019). Every
-// row has a home region. A transaction whose rows have a single home commits there, in the order of that region's local
-// log, without waiting for other regions. Only multi-home transactions need a global order. A log in the first region
-// orders them, and then each of their homes puts a lock-only part into its local log, in that order. A region runs a
-// multi-home transaction when its parts from all homes have their locks. Since all local logs hold the parts in the
-// same order, lock queues cannot deadlock.
+// Package slog implements SLOG (Ren, Li, Abadi: SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB
+// 2019). Every row has a home region. A single-home transaction commits in its home region, in the order of that
+// region's local log, without waiting for other regions. Only multi-home transactions need a global order. A log in the
+// first region assigns it. Each home then appends a lock-only part of the transaction to its local log, in the global
+// order. A region executes a multi-home transaction when the parts of all homes hold their locks. All local logs
+// contain the parts in the same order, so lock queues cannot deadlock.
 //
-// Local logs, forwarding and execution are in package locallog; this package adds the multi-home orderer.
+// Package locallog provides local logs, forwarding and execution; this package adds the multi-home orderer.
 package slog
 
 import (
@@ -70,7 +70,7 @@ var Engine = &protocol.Engine{
 // mistakes are the deliberate defects of faulty variants: see broken.go.
 type mistakes struct{ mergeOnArrival, takesWhatIsHere, silentLeader bool }
 
-// RoleOrderer is the role of the node that leads the order of multi-home transactions.
+// RoleOrderer is the role of the leader of the log that orders multi-home transactions.
 const RoleOrderer = "orderer"
 
 // Roles implements protocol.RoleHolder.
@@ -85,9 +85,9 @@ func (r *Replica) Roles() []string {
 // Replica is one node.
 type Replica struct {
 	*locallog.Node
-	// orderer is the node's view of the multi-home orderer's log: every node is a sequencer of it, and the first node of
-	// each region reads the transactions that call the region home. With replicated home logs all nodes read it: see
-	// package locallog.
+	// orderer is this node's handle on the log that orders multi-home transactions. Every node can append to it. The
+	// first node of each region reads the transactions that have a home in the region. With replicated home logs all
+	// nodes read it: see package locallog.
 	orderer    *locallog.Log
 	replicated bool
 }
@@ -108,6 +108,8 @@ func newReplica(c protocol.Config, wrong mistakes) *Replica {
 		Orders:     []geo.Region{0}, OrderBatch: c.Params.Duration("multiHomeBatch"),
 	})
 	if r.replicated = locallog.Replicated(c.Params); r.replicated {
+		// With replicated home logs, locallog creates the order itself, as the last log, because every replica of a home
+		// log reads it.
 		r.orderer = r.Logs[len(r.Logs)-1]
 		return r
 	}
@@ -118,6 +120,7 @@ func newReplica(c protocol.Config, wrong mistakes) *Replica {
 	for home := range c.Topology.Regions {
 		lc.Readers = append(lc.Readers, []geo.NodeID{locallog.First(c.Topology, geo.Region(home))})
 	}
+	// Only one node per region inserts parts: a second copy of a part in the home's log would request its locks twice.
 	if c.Self == locallog.First(c.Topology, r.Region) {
 		lc.Read = r.addLockOnly
 	}
@@ -126,7 +129,7 @@ func newReplica(c protocol.Config, wrong mistakes) *Replica {
 	return r
 }
 
-// multiHome gives a transaction of several homes, or a remastering, to the orderer.
+// multiHome submits a multi-home transaction, or a remastering, to the orderer.
 func (r *Replica) multiHome(e locallog.Entry) {
 	switch {
 	case e.Remaster:
@@ -143,8 +146,9 @@ func (r *Replica) multiHome(e locallog.Entry) {
 	}
 }
 
-// ordererMembers returns the nodes that keep the global order, the first leader first. They are three nodes of the
-// first region, or a single node if it has fewer than three: two would survive no more failures than one.
+// ordererMembers returns the members of the orderer's log, the first leader first. They are the first three nodes of
+// the first region, or a single node if the region has fewer than three: two members tolerate no more failures than
+// one.
 func ordererMembers(t *geo.Topology) []geo.NodeID {
 	if t.Partitions*t.Replicas < 3 {
 		return []geo.NodeID{0}
@@ -152,8 +156,11 @@ func ordererMembers(t *geo.Topology) []geo.NodeID {
 	return []geo.NodeID{0, 1, 2}
 }
 
-// involved appends the homes of a multi-home transaction, or of a remastering.
+// involved appends the homes of a multi-home transaction, or the old and the new home of a remastering. It may append a
+// home more than once.
 func (r *Replica) involved(e *locallog.Entry, homes []int) []int {
+	// Both homes must put the move into their logs: after it, the old home no longer orders the row, and the new home
+	// does.
 	if e.Remaster {
 		return append(homes, int(r.HomeOf(e, 0)), int(e.To))
 	}
@@ -163,7 +170,7 @@ func (r *Replica) involved(e *locallog.Entry, homes []int) []int {
 	return homes
 }
 
-// addLockOnly puts the region's part of a multi-home transaction into the local log.
+// addLockOnly appends the region's part of a multi-home transaction to its local log.
 func (r *Replica) addLockOnly(e *locallog.Entry) {
 	if r.Topology.RegionOf(e.Coordinator) != r.Region {
 		r.Env.Mark(partOfElsewhere)
@@ -171,6 +178,7 @@ func (r *Replica) addLockOnly(e *locallog.Entry) {
 	if len(r.Homes(e, nil)) > 2 {
 		r.Env.Mark(threeHomes)
 	}
+	// The orderer's log alone determines the order of parts, so a part has no earliest time (0).
 	r.AddPart(e.Txn, e.Coordinator, e.Placing, 0)
 }
 
@@ -188,6 +196,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 
 // Fire implements protocol.Replica.
 func (r *Replica) Fire(t protocol.Timer) {
+	// With replicated home logs the order belongs to locallog, which also handles its timers.
 	if t.Kind >= ordererTimers && !r.replicated {
 		r.Env.Mark(ordererBatch)
 		r.orderer.Fire(t)
@@ -219,11 +228,12 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	return nil, fmt.Errorf("message kind %d is not one of slog's", kind)
 }
 
-// law is Engine.Law. All transactions start with the client's hop to its node and back. A single-home transaction is
-// forwarded if its home is another region, waits for a batch of the home's local log, and returns in it. A multi-home
-// transaction waits for the orderer's batch and gets its position in the first region. From there it reaches its homes,
-// each of which puts its part into a batch of its local log; the slowest of these logs decides. With replicated home
-// logs, these logs take it from the orderer's log, without a batch and with a majority.
+// law is Engine.Law. Every transaction takes the client's round trip to its node. A single-home transaction is
+// forwarded if its home is another region, waits for a batch of the home's local log, and returns in that log. A
+// multi-home transaction waits for the orderer's batch and receives its position in the first region. The orderer sends
+// the position to the transaction's homes, and each home puts its part into a batch of its local log. The slowest of
+// these logs determines the latency. With replicated home logs, the home logs take the transaction from the orderer's
+// log, without another batch but with a majority.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {
@@ -244,6 +254,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 		if r != o {
 			fromOrderer = t.Links[o][r].Delay
 		}
+		// A home needs both the position and the data, which travel separately; the later arrival counts.
 		return max(toOrderer+fromOrderer, locallog.ToFirst(t, c, r))
 	}
 	slowest := locallog.ReturnLaw(t, locallog.KeepsHomeOnly(p), c, homes, inserted)

@@ -212,7 +212,7 @@ func StressMemory(m Meta, pods Pods, bytes int64, containers ...string) *unstruc
 // StressDisk builds a disk load: stress-ng writes, or reads, at full speed in the pods' control groups, on the disk
 // with the daemon's temporary files.
 //
-// The options are those of a CPU stressor without load. With only stressngStressors, Chaos Mesh's controller panics;
+// The options describe a CPU stressor without load. With only stressngStressors, Chaos Mesh's controller panics;
 // with both, it ignores stressngStressors.
 func StressDisk(m Meta, pods Pods, write bool, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)

@@ -19,10 +19,10 @@ import (
 
 // The addresses at which proxies publish their counters, in the text format of Prometheus.
 const (
-	// StatsPort and StatsPath are those of Istio's proxies in pods. The mesh exempts the port by default.
+	// StatsPort and StatsPath belong to Istio's proxies in pods. The mesh exempts the port by default.
 	StatsPort = 15090
 	StatsPath = "/stats/prometheus?filter=tcp_(sent%7Creceived)_bytes_total%7Cupstream_cx_(tx%7Crx)_bytes_total"
-	// ZtunnelPort and ZtunnelPath are those of ztunnel, the proxy on machines. Its pods have the labels Ztunnels, in
+	// ZtunnelPort and ZtunnelPath belong to ztunnel, the proxy on machines. Its pods have the labels Ztunnels, in
 	// RootNamespace.
 	ZtunnelPort = 15020
 	ZtunnelPath = "/metrics"

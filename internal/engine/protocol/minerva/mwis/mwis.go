@@ -21,7 +21,7 @@ type Graph struct {
 	Neighbors [][]int32
 }
 
-// Method is the method by which graphs are solved.
+// Method selects the algorithm.
 type Method uint8
 
 // The methods.
@@ -38,24 +38,25 @@ const (
 const (
 	// SmallComponent is the number of vertices up to which Auto solves a component exactly.
 	SmallComponent = 64
-	// autoSteps and exactSteps bound the search in a component: some milliseconds, and half a second or more. If a search
-	// reaches the bound, the best set found is taken, which is no worse than the set of the greedy algorithm.
+	// autoSteps and exactSteps bound the steps of the search in one component: some milliseconds, and half a second or
+	// more. A search that reaches its bound returns the best set found so far, which is at least as heavy as the greedy
+	// one.
 	autoSteps, exactSteps = 1 << 15, 1 << 24
 )
 
-// Stats counts what solving has taken.
+// Stats counts the work of the solver.
 type Stats struct {
-	// Components counts components with more than one vertex, Exactly the components that were solved exactly, and GivenUp
-	// the components whose search was stopped.
+	// Components counts components with more than one vertex, Exactly those solved exactly, and GivenUp those whose
+	// search reached its bound.
 	Components, Exactly, GivenUp int64
 	// Nodes counts the nodes of the search trees, Steps the vertices and edges that were examined.
 	Nodes, Steps int64
 }
 
-// Solve returns which vertices are in a heavy independent set, and adds to s what that has taken.
+// Solve reports for each vertex whether it is in the heavy independent set found, and adds the work to s.
 func Solve(g *Graph, m Method, s *Stats) []bool { return SolveWithin(g, m, 0, s) }
 
-// SolveWithin is Solve with searches of 2^shrink times fewer steps: see protocol.Config.Shrink.
+// SolveWithin is Solve with search bounds divided by 2^shrink: see protocol.Config.Shrink.
 func SolveWithin(g *Graph, m Method, shrink uint8, s *Stats) []bool {
 	in := make([]bool, len(g.Weights))
 	for _, c := range components(g) {
@@ -76,7 +77,7 @@ func SolveWithin(g *Graph, m Method, shrink uint8, s *Stats) []bool {
 	return in
 }
 
-// components returns the connected components, each in the order of its vertices.
+// components returns the connected components, each with its vertices in ascending order.
 func components(g *Graph) (all [][]int32) {
 	seen := make([]bool, len(g.Weights))
 	for v := range g.Weights {
@@ -99,14 +100,14 @@ func components(g *Graph) (all [][]int32) {
 	return all
 }
 
-// candidate is a vertex that the greedy algorithm may take. Around is the weight of the vertex and its neighbors at the
-// time at which the candidate was made.
+// candidate is a vertex that the greedy algorithm may take. around is the combined weight of the vertex and its
+// remaining neighbors when the candidate was pushed.
 type candidate struct {
 	weight, around int64
 	vertex         int32
 }
 
-// candidates is a heap. The top candidate has the largest share of the weight around it.
+// candidates is a heap. The top candidate has the largest ratio of weight to around.
 type candidates []candidate
 
 func (h candidates) Len() int      { return len(h) }
@@ -120,16 +121,18 @@ func (h *candidates) Pop() any {
 }
 
 func (h candidates) Less(a, b int) bool {
+	// Cross-multiplication compares the ratios exactly; the sum of all weights is below 2^31, so the products fit.
 	if x, y := h[a].weight*h[b].around, h[b].weight*h[a].around; x != y {
 		return x > y
 	}
+	// Ties need a fixed order: every replica must find the same set.
 	return h[a].vertex < h[b].vertex
 }
 
 // greedy repeatedly takes the vertex with the largest share of the combined weight of itself and its neighbors, and
-// drops these (GWMIN2).
+// removes the vertex and its neighbors (GWMIN2).
 func greedy(g *Graph, component []int32, in []bool, s *Stats) {
-	around := make(map[int32]int64, len(component)) // of the remaining vertices
+	around := make(map[int32]int64, len(component)) // by remaining vertex
 	h := make(candidates, 0, len(component))
 	for _, v := range component {
 		sum := g.Weights[v]
@@ -145,7 +148,7 @@ func greedy(g *Graph, component []int32, in []bool, s *Stats) {
 	for h.Len() > 0 {
 		c := heap.Pop(&h).(candidate)
 		if sum, left := around[c.vertex]; !left || sum != c.around {
-			continue // it was dropped, or there is a newer candidate for it
+			continue // the vertex was removed, or a newer candidate replaces this entry
 		}
 		in[c.vertex] = true
 		delete(around, c.vertex)
@@ -172,14 +175,14 @@ func greedy(g *Graph, component []int32, in []bool, s *Stats) {
 	}
 }
 
-// set is a set of the vertices of a component, by their places in it.
+// set is a bit set of the vertices of a component, by index in the component.
 type set []uint64
 
 func (s set) has(v int) bool { return s[v>>6]>>(v&63)&1 != 0 }
 func (s set) add(v int)      { s[v>>6] |= 1 << (v & 63) }
 func (s set) remove(v int)   { s[v>>6] &^= 1 << (v & 63) }
 
-// join adds all of t, clear removes them.
+// join adds all vertices of t; clear removes them.
 func (s set) join(t set) {
 	for i := range s {
 		s[i] |= t[i]
@@ -192,7 +195,7 @@ func (s set) clear(t set) {
 	}
 }
 
-// within reports whether the vertices of s that are left, but for v, are all in t.
+// within reports whether all vertices of s that are in left, except v, are also in t.
 func (s set) within(t, left set, v int) bool {
 	for i := range s {
 		rest := s[i] & left[i] &^ t[i]
@@ -206,7 +209,7 @@ func (s set) within(t, left set, v int) bool {
 	return true
 }
 
-// each calls f for the vertices of s that are in t too, in their order.
+// each calls f for the vertices in both s and t, in ascending order.
 func (s set) each(t set, f func(v int)) {
 	for i, w := range s {
 		for w &= t[i]; w != 0; w &= w - 1 {
@@ -219,14 +222,14 @@ func (s set) each(t set, f func(v int)) {
 type search struct {
 	weights   []int64
 	neighbors []set
-	byWeight  []int // the vertices, the heaviest first
+	byWeight  []int // the vertices in descending order of weight
 	limit     int64 // of stats.Steps
 	givenUp   bool
 	stats     *Stats
 }
 
-// exact replaces in's set of a component by a heaviest set. If the search takes more than limit steps, it uses the
-// heaviest set found so far, if that is heavier.
+// exact replaces the set in `in` for a component by a heaviest set. If the search exceeds limit steps, exact uses the
+// heaviest set found so far, provided that it is heavier than the given set.
 func exact(g *Graph, component []int32, in []bool, limit int64, s *Stats) {
 	n := len(component)
 	place := make(map[int32]int, n)
@@ -242,7 +245,7 @@ func exact(g *Graph, component []int32, in []bool, limit int64, s *Stats) {
 		}
 		x.weights, x.neighbors, x.byWeight = append(x.weights, g.Weights[v]), append(x.neighbors, row), append(x.byWeight, i)
 		left.add(i)
-		if in[v] { // of the greedy algorithm: the set to beat
+		if in[v] { // the greedy set is the lower bound to beat
 			heaviest += g.Weights[v]
 		}
 	}
@@ -261,8 +264,8 @@ func exact(g *Graph, component []int32, in []bool, limit int64, s *Stats) {
 	}
 }
 
-// branch returns the heaviest independent set of the vertices left and its weight, or nil if none weighs more than
-// floor. It changes left.
+// branch returns the heaviest independent set within left and its weight, or nil if no set weighs more than floor. It
+// modifies left.
 func (x *search) branch(left set, floor int64) (best set, weight int64) {
 	if x.stats.Steps > x.limit {
 		x.givenUp = true
@@ -282,6 +285,7 @@ func (x *search) branch(left set, floor int64) (best set, weight int64) {
 		bounds[i] = x.bound(p)
 		most += bounds[i]
 	}
+	// Even the upper bound cannot beat the floor, so the subtree is pruned.
 	if most <= floor {
 		return nil, 0
 	}
@@ -294,6 +298,8 @@ func (x *search) branch(left set, floor int64) (best set, weight int64) {
 	}
 	for i, p := range parts {
 		most -= bounds[i]
+		// most minus this part's bound is the best that the other parts can add, so this part alone must exceed the
+		// difference.
 		found, w := x.branch(p, floor-most)
 		if found == nil {
 			return nil, 0
@@ -305,14 +311,15 @@ func (x *search) branch(left set, floor int64) (best set, weight int64) {
 	return taken, weight
 }
 
-// decide looks for the heaviest set with a vertex and the heaviest set without it. Both include the vertices taken
-// before, which have weight weight.
+// decide branches on pivot: it searches for the heaviest set with pivot and the heaviest set without it. weight is the
+// weight of the vertices taken before; it counts towards floor and the result.
 func (x *search) decide(left set, pivot int, weight, floor int64) (best set, heaviest int64) {
 	with := slices.Clone(left)
 	with.clear(x.neighbors[pivot])
 	with.remove(pivot)
 	if found, w := x.branch(with, floor-weight-x.weights[pivot]); found != nil {
 		found.add(pivot)
+		// The set without pivot is useful only if it is heavier than the set just found.
 		best, floor = found, weight+x.weights[pivot]+w
 	}
 	left.remove(pivot)
@@ -322,10 +329,10 @@ func (x *search) decide(left set, pivot int, weight, floor int64) (best set, hea
 	return best, floor
 }
 
-// reduce takes vertices that are in some heaviest set, since they weigh as much as all their neighbors together. It
-// removes them and their neighbors from left. It also removes a vertex that some heaviest set does without: one of its
-// neighbors weighs no less and has no other neighbors than the vertex's. pivot is the vertex left with the most
-// neighbors, or -1.
+// reduce takes each vertex that weighs at least as much as its neighbors together: some heaviest set contains it. It
+// removes the vertex and its neighbors from left. It also removes a vertex if one of its neighbors weighs no less and
+// has no neighbors outside the vertex's neighborhood: some heaviest set does without it. pivot is the remaining vertex
+// with the most neighbors, or -1.
 func (x *search) reduce(left set) (taken set, weight int64, pivot int) {
 	taken = make(set, len(left))
 	for again := true; again; {
@@ -361,7 +368,7 @@ func (x *search) reduce(left set) (taken set, weight int64, pivot int) {
 	return taken, weight, pivot
 }
 
-// parts returns the connected components of the vertices left, in the order of their first vertices.
+// parts returns the connected components within left, ordered by their first vertices.
 func (x *search) parts(left set) (all []set) {
 	rest := slices.Clone(left)
 	var queue []int
@@ -386,10 +393,10 @@ func (x *search) parts(left set) (all []set) {
 	return all
 }
 
-// bound returns an upper bound on the weight of an independent set among some vertices: the set has at most one vertex
-// of each clique, and the cliques cover all vertices.
+// bound returns an upper bound on the weight of an independent set within left. It covers the vertices with cliques; a
+// set contains at most one vertex of each clique.
 func (x *search) bound(left set) (weight int64) {
-	var cliques []set // of each, the vertices that are neighbors of all its members
+	var cliques []set // for each clique, the vertices adjacent to all of its members
 next:
 	for _, v := range x.byWeight {
 		if !left.has(v) {
@@ -405,6 +412,7 @@ next:
 			}
 		}
 		cliques = append(cliques, slices.Clone(x.neighbors[v]))
+		// Vertices come in descending order of weight, so the first vertex of a clique is its heaviest.
 		weight += x.weights[v]
 	}
 	return weight
