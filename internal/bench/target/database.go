@@ -15,7 +15,7 @@ import (
 // loads it, sends it transactions, waits until it is quiescent, and audits its rows. The caller that opens it also
 // closes it.
 type Database interface {
-	// Load replaces all rows by the rows of a data set, which workload.Fill returns.
+	// Load replaces all rows by the rows of d, as computed by workload.Fill.
 	Load(ctx context.Context, d Dataset) error
 	// Clients returns the target of the clients in a region. The caller closes it.
 	Clients(region geo.Region) Target
@@ -46,7 +46,7 @@ type Dataset struct {
 	Progress func(rows int64)
 }
 
-// Described is a Database that describes itself for the result: its server, isolation and endpoints.
+// Described is a Database that describes its server, isolation and endpoints for the result.
 type Described interface {
 	Describe() result.Target
 }
@@ -61,8 +61,8 @@ type Activity struct {
 	// Operations is the number of row accesses so far. It also grows while the database works on requests that are
 	// pending at no node. It is 0 if the database does not report it.
 	Operations int64
-	// Leader is the region whose clients talk to the server that currently leads. It is empty if no server leads or the
-	// leader is unknown. Elections is the number of elections since the database was opened.
+	// Leader is the region whose clients connect to the current leader. It is empty if there is no leader or it is
+	// unknown. Elections is the number of elections since the database was opened.
 	Leader    string
 	Elections int64
 }

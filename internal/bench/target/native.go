@@ -28,7 +28,7 @@ const (
 )
 
 const (
-	openTimeout  = 15 * time.Second      // to reach the region's nodes
+	openTimeout  = 15 * time.Second      // time to connect to the region's nodes
 	refusalDelay = 10 * time.Millisecond // keeps a closed loop from spinning while a node is down
 	firstBackoff = 10 * time.Millisecond
 	lastBackoff  = time.Second
@@ -46,7 +46,7 @@ type Native struct {
 	sessions  map[*nativeSession]struct{}
 	processes map[geo.NodeID]string
 	incidents []result.Incident
-	// roundTrips holds the shortest round trip of the connections to each node.
+	// roundTrips is the shortest round trip measured on the connections to each node.
 	roundTrips map[geo.NodeID]time.Duration
 }
 
@@ -130,7 +130,7 @@ func (n *Native) met(id geo.NodeID, process string) {
 	n.processes[id] = process
 }
 
-// Open connects to all nodes of the region. It fails if a node can't be reached within 15 s.
+// Open connects to all nodes of the region. It returns an error if a node is unreachable for 15 s.
 func (n *Native) Open(ctx context.Context, sink Sink) (Session, error) {
 	t := &n.db.Topology
 	if n.region < 0 || int(n.region) >= len(t.Regions) {
@@ -194,7 +194,7 @@ type nativeSession struct {
 	wg     sync.WaitGroup
 	once   sync.Once
 
-	sinkMu sync.Mutex // one batch at a time
+	sinkMu sync.Mutex // held during a call of sink: one batch at a time
 	sink   Sink
 
 	mu      sync.Mutex
@@ -210,7 +210,7 @@ type route struct {
 	opened  chan<- struct{} // receives one value after the first connect, then nil
 
 	mu       sync.Mutex
-	conn     *wire.Conn // nil: not connected
+	conn     *wire.Conn // nil if not connected
 	inFlight map[txn.ID]struct{}
 	problem  error
 
@@ -237,6 +237,7 @@ func (s *nativeSession) Submit(t *txn.Transaction) {
 	s.mu.Lock()
 	s.refused = append(s.refused, txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: cause, Reason: reason})
 	s.mu.Unlock()
+	// A pending signal covers this refusal too: refuse takes all refusals at once.
 	select {
 	case s.signal <- struct{}{}:
 	default:
@@ -367,6 +368,7 @@ func (r *route) serve(conn *wire.Conn) {
 	// Under one lock: a transaction that Submit adds later sees no connection and is refused, so none can miss both
 	// paths.
 	r.conn = nil
+	// Take the transactions under the same lock that clears conn, so that Submit cannot add one in between.
 	lost := r.inFlight
 	r.inFlight = map[txn.ID]struct{}{}
 	r.mu.Unlock()
@@ -377,6 +379,7 @@ func (r *route) serve(conn *wire.Conn) {
 	}
 	outcomes := make([]txn.Outcome, 0, len(lost))
 	for id := range lost {
+		// The node may have executed them before the connection broke, so they are not Refused.
 		outcomes = append(outcomes, txn.Outcome{ID: id, Status: txn.Unknown, Cause: cause, Reason: reason})
 	}
 	r.s.deliver(outcomes)

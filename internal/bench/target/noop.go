@@ -29,7 +29,7 @@ func (noop) Close() error { return nil }
 
 type noopSession struct {
 	result func(*txn.Transaction) []byte
-	batch  []txn.Outcome // submitted, not flushed
+	batch  []txn.Outcome // submitted, but not flushed
 
 	mu      sync.Mutex
 	flushed []txn.Outcome

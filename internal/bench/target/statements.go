@@ -20,7 +20,7 @@ const rollbackWithin = 5 * time.Second
 // Statements is a target for databases without stored procedures. It executes each procedure statement by statement, as
 // an interactive client does. Each of its connections runs one transaction at a time.
 type Statements struct {
-	// Procedures are the procedures that clients call: catalog.Procedures.
+	// Procedures are the procedures that clients may call: catalog.Procedures.
 	Procedures *txn.Registry
 	// Placement determines the classes of transactions.
 	Placement geo.Placement
@@ -35,7 +35,7 @@ type Statements struct {
 	Pending *atomic.Int64
 
 	mu        sync.Mutex
-	incidents []result.Incident // one of each kind
+	incidents []result.Incident // at most one of each kind
 	lost      bool              // a broken connection could not be replaced
 	causeless bool              // Classify has returned an invalid cause for a failure
 }
@@ -52,8 +52,8 @@ func (s *Statements) note(seen *bool, format string, args ...any) {
 
 // Connection runs one transaction after another.
 type Connection interface {
-	// Begin starts a transaction. Its context is the session's context, which ends when the session is closed. It applies
-	// to all statements of the transaction, and continues after the client's timeout.
+	// Begin starts a transaction. ctx is the session's context, which ends when the session is closed. It applies to all
+	// statements of the transaction and outlasts the client's timeout.
 	Begin(ctx context.Context, t *txn.Transaction) (Statement, error)
 	Close() error
 }
@@ -67,7 +67,7 @@ type Statement interface {
 	// GetAll returns the values of keys in the order of keys, with nil for missing rows. keys is not empty and may
 	// contain duplicates.
 	GetAll(keys []txn.Key) (values [][]byte, err error)
-	// Scan calls f for the rows of a range, in its order, until f returns false. The range has passed CheckScan.
+	// Scan calls f for the rows of a range, in the range's order, until f returns false. The range has passed CheckScan.
 	Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error
 	Put(k txn.Key, value []byte) error
 	// Delete removes a row. It is no error if the row does not exist.
@@ -88,9 +88,9 @@ type Statement interface {
 // workload's procedures.
 type Caller interface {
 	Statement
-	// Call runs t without its commit, and returns the result of its procedure. It passes to use each row that determines
-	// the class of t. The error is a txn.Abort if the transaction decides to give up, and txn.ErrProcedure if it cannot
-	// read an answer. Any other error is the database's, and Classify interprets it.
+	// Call runs t without committing it, and returns the result of its procedure. It calls use for each row that
+	// determines the class of t. The error is a txn.Abort if the transaction aborts itself, and txn.ErrProcedure if it
+	// cannot read an answer. Any other error comes from the database, and Classify interprets it.
 	Call(t *txn.Transaction, use func(txn.Key)) (result []byte, err error)
 }
 
@@ -212,6 +212,7 @@ func (s *statements) next() *txn.Transaction {
 		s.wake.Wait()
 	}
 	t := s.queue[0]
+	// Release the transaction: the queue's array may stay in use for the whole run.
 	s.queue[0] = nil
 	s.queue = s.queue[1:]
 	return t
@@ -280,6 +281,7 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 		// A conflict always rolls back, so even a failed Commit has a known outcome here.
 		case f.Cause == txn.CauseConflict:
 			o.Status = txn.Aborted
+		// Only a failed commit may have taken effect; after a failed statement the transaction is rolled back.
 		case unknown && !f.RolledBack:
 			o.Status = txn.Unknown
 		}
@@ -365,6 +367,7 @@ func (w *witness) call(c Caller, t *txn.Transaction) ([]byte, error) {
 }
 
 func (w *witness) note(err error) error {
+	// A missing row is an answer, after which the transaction continues.
 	if err != nil && err != txn.ErrNotFound {
 		w.err = err
 	}

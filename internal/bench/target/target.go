@@ -14,11 +14,12 @@ import (
 // is reused after the call.
 type Sink func(outcomes []txn.Outcome)
 
-// Session is the connection of one load generator, used by one goroutine.
+// Session is the connection of one load generator. A single goroutine uses it.
 type Session interface {
-	// Submit buffers t until Flush. Every submitted transaction reaches the sink exactly once, at Close at the latest.
+	// Submit buffers t until Flush. The sink receives the outcome of every submitted transaction exactly once, at the
+	// latest during Close.
 	Submit(t *txn.Transaction)
-	// Flush sends buffered data. It does not wait for the network.
+	// Flush sends buffered transactions. It does not wait for the network.
 	Flush()
 	// Close closes the session and waits for work that must not be abandoned. An unfinished transaction becomes Refused
 	// if it has certainly left no trace, for example because it was still queued. Otherwise it becomes Unknown. The sink
@@ -31,7 +32,7 @@ type Pool interface {
 	PoolSize() int
 }
 
-// Target opens sessions. It serves the clients of one region; Database serves all regions.
+// Target opens sessions for the clients of one region; Database serves all regions.
 type Target interface {
 	Open(ctx context.Context, sink Sink) (Session, error)
 	// Incidents returns connection problems in the order in which they happened. A run with incidents can't be trusted.

@@ -48,7 +48,7 @@ type Sized interface {
 // Size is the number of rows of a data set and the bytes of their keys and values. Each row counts once, regardless of
 // the number of nodes that store it.
 type Size struct {
-	// Field is the field of the workload's spec in proportion to which Rows and Bytes are, and Value its value.
+	// Field is the field of the workload's spec that Rows and Bytes are proportional to, and Value is its value.
 	Field string
 	Value int64
 

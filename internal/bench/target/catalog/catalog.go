@@ -1,5 +1,5 @@
-// Package catalog is the table of third-party databases that geobench supports as a client. To add a database, write
-// its package below internal/bench/target and list it here; package attach opens it.
+// Package catalog lists the third-party databases that Geobench can measure. To add a database, write its package below
+// internal/bench/target and add an entry here. Package attach opens the databases.
 package catalog
 
 import (
@@ -17,26 +17,27 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Targets are the databases, with the configuration that a manifest may contain. They are never deployed, and have no
-// replicas.
+// Targets is the set of supported databases, with the configuration that a manifest may contain. They have no replicas,
+// because Geobench connects to them only as a client.
 type Targets struct{}
 
-// entry describes a database: its configuration in a manifest, the function that opens it, and the environment
-// variables of user and password if there is no Secret.
+// entry describes a database: its configuration in a manifest, and the functions that open and join it. user and
+// password name the environment variables with the credentials if there is no Secret.
 type entry struct {
 	engine         *protocol.Engine
 	user, password string
 	open           func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error)
-	// needsDatabase: a server has several databases and no default; noDatabase: it has only one, without a name.
+	// needsDatabase is set if a manifest must name one of the server's databases. noDatabase is set if the server has a
+	// single, unnamed database.
 	needsDatabase, noDatabase bool
-	// deployed: only databases that the operator deployed can be measured, since a GeoDatabase has one run at a time,
-	// which keeps runs apart.
+	// deployed is set if only databases that the operator deployed can be measured. These need no lock between runs,
+	// because a GeoDatabase has one run at a time.
 	deployed bool
 	names    Names
 	join     func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error)
 }
 
-// all are the databases, sorted by name.
+// all lists the databases, sorted by name.
 var all = []entry{
 	ofProduct(postgres.Citus), ofProduct(postgres.CockroachDB),
 	{engine: etcd.Engine, user: etcd.UserVariable, password: etcd.PasswordVariable, noDatabase: true,
@@ -57,14 +58,14 @@ var all = []entry{
 	ofProduct(postgres.YugabyteDB),
 }
 
-// ofMySQLProduct is a database that speaks MySQL's protocol, and that the operator deploys.
+// ofMySQLProduct returns the entry of a database that speaks MySQL's protocol and is deployed by the operator.
 func ofMySQLProduct(product *mysql.Product) entry {
 	e := ofMySQL(product.Engine, func(o *mysql.Options) { o.Product = product })
 	e.deployed = true
 	return e
 }
 
-// ofProduct is a database that speaks PostgreSQL's protocol, and that the operator deploys.
+// ofProduct returns the entry of a database that speaks PostgreSQL's protocol and is deployed by the operator.
 func ofProduct(product *postgres.Product) entry {
 	e := ofPostgres(product.Engine, product, Names{Levels: sqltarget.IsolationParameter, Place: "schema", Drop: "dropSchema"})
 	e.deployed = true
@@ -119,7 +120,7 @@ func (Targets) Names() []string {
 	return names
 }
 
-// Elsewhere is the subset of Targets that may already be running, named by spec.external.
+// Elsewhere is the subset of Targets that spec.external can name: databases that are already running.
 type Elsewhere struct{}
 
 // Names returns the databases' names, sorted.
@@ -136,7 +137,8 @@ func (Elsewhere) Lookup(name string) (*protocol.Engine, bool) {
 	return e.engine, ok
 }
 
-// Databases reports whether clients of the server called name must name one of its databases, and whether they may.
+// Databases reports whether clients of the server called name must name one of its databases, and whether they may do
+// so.
 func Databases(name string) (must, may bool) {
 	e, _ := lookup(name)
 	return e.needsDatabase, !e.noDatabase
@@ -144,14 +146,15 @@ func Databases(name string) (must, may bool) {
 
 // Names are the names of a database's parameters.
 type Names struct {
-	// Levels is the parameter that selects the database's guaranteed level.
+	// Levels is the parameter that selects the isolation level that the database guarantees.
 	Levels string
-	// Place is the parameter that says what Geobench has for itself there, and Drop whether that is dropped in the end.
+	// Place is the parameter that names the objects that Geobench uses exclusively. Drop is the parameter that determines
+	// whether they are dropped after the run.
 	Place, Drop string
-	// Writes is the parameter that determines whether each write waits for its answer, and Waits is the value with which
-	// it does. They are empty if it always waits, or never.
+	// Writes is the parameter that determines whether each write waits for its answer, and Waits is its value for
+	// waiting. Both are empty if there is no choice.
 	Writes, Waits string
-	// Form is the parameter that selects between procedures and the workload's own SQL; empty if there is no choice.
+	// Form is the parameter that selects between procedures and the workload's own SQL, or "" if there is no choice.
 	Form string
 }
 
@@ -161,11 +164,10 @@ func NamesOf(name string) Names {
 	return e.names
 }
 
-// Connections is the number of connections of a region's clients to a database with these parameters, one transaction
-// each.
+// Connections returns the number of connections of a region's clients. Each connection runs one transaction at a time.
 func Connections(p protocol.Params) int { return int(p.Int(sqltarget.ConnectionsParameter)) }
 
-// WantsSQL reports whether transactions are the workload's own SQL on the database called name, with these parameters.
+// WantsSQL reports whether p selects the workload's own SQL for the database called name.
 func WantsSQL(name string, p protocol.Params) bool {
 	form := NamesOf(name).Form
 	return form != "" && p.Word(form) == sqltarget.FormSQL
@@ -185,14 +187,14 @@ func lookup(name string) (entry, bool) {
 	return all[i], true
 }
 
-// Environment returns the variables that name user and password for the database called name.
+// Environment returns the names of the environment variables for user and password of the database called name.
 func (Targets) Environment(name string) (user, password string) {
 	e, _ := lookup(name)
 	return e.user, e.password
 }
 
-// Open opens the database called name with parameters that have been checked, for the run called session:
-// sqltarget.Open.
+// Open opens the database called name for the run called session, like sqltarget.Open. The parameters must have been
+// checked.
 func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string) (sqltarget.Database, error) {
 	e, ok := lookup(name)
 	if !ok {
@@ -201,8 +203,8 @@ func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarg
 	return e.open(ctx, t, s, p, session)
 }
 
-// Join connects the clients of a region to the database called name, which another process has opened for the run
-// called session. It uses the given number of connections: sqltarget.Join.
+// Join connects the clients of a region to the database called name, like sqltarget.Join. Another process has opened
+// the database for the run called session. The clients use the given number of connections.
 func (Targets) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
 	e, ok := lookup(name)
 	if !ok {

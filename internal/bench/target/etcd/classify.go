@@ -13,14 +13,14 @@ import (
 )
 
 var (
-	// errChanged is the result of a commit whose comparisons fail.
+	// errChanged is the error of a commit whose comparisons fail.
 	errChanged = errors.New("a row that was read has changed since")
-	// errTooLarge is the result of a commit that is not sent because the server would refuse it.
+	// errTooLarge is the error of a commit that is not sent because the server would reject its size.
 	errTooLarge = errors.New("the transaction has more comparisons, operations or bytes than etcd takes in a request")
 )
 
-// known are errors that servers return before a request has any effect, or instead of one. Even at commit, the
-// transaction has left no trace.
+// known lists errors that servers return without executing the request. Even a commit that fails with such an error has
+// left no trace.
 var known = []struct {
 	err    error
 	reason string
@@ -38,9 +38,9 @@ var known = []struct {
 	{rpctypes.ErrNoLeader, "no-leader"},
 }
 
-// Classify classifies an error of etcd. Conflicts are commits whose comparisons failed, and snapshots that were
-// compacted away. A request that was sent and then timed out or lost its connection has an unknown outcome: its
-// proposal may still be applied.
+// Classify interprets an error of etcd. Conflicts are commits whose comparisons failed, and snapshots that were
+// compacted. A request that was sent and then timed out or lost its connection has an unknown outcome: its proposal may
+// still be applied.
 func Classify(err error) target.Failure {
 	switch {
 	case errors.Is(err, errChanged):
@@ -48,7 +48,8 @@ func Classify(err error) target.Failure {
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return target.Failure{Cause: txn.CauseConflict, Reason: "snapshot-compacted", RolledBack: true}
 	}
-	// A member that finds the quota exceeded while it applies a request says so, and has applied it (quotaApplierV3).
+	// ErrNoSpace does not prove a rollback: a member that finds the quota exceeded while it applies a request has applied
+	// it all the same (quotaApplierV3).
 	if errors.Is(err, rpctypes.ErrNoSpace) {
 		return target.Failure{Cause: txn.CauseNode, Reason: "out-of-resources"}
 	}
@@ -64,6 +65,8 @@ func Classify(err error) target.Failure {
 			if errors.Is(err, rpctypes.ErrStopped) {
 				return target.Failure{Cause: txn.CauseNode, Reason: "shutdown", Broken: true}
 			}
+			// The member received the proposal and gave up waiting for it. Only the outcome is unknown; the connection still
+			// works.
 			if answer.Error() == rpctypes.ErrTimeout.Error() || errors.Is(err, rpctypes.ErrTimeoutDueToLeaderFail) || errors.Is(err, rpctypes.ErrTimeoutDueToConnectionLost) ||
 				errors.Is(err, rpctypes.ErrTimeoutWaitAppliedIndex) || errors.Is(err, rpctypes.ErrLeaderChanged) || errors.Is(err, rpctypes.ErrUnhealthy) {
 				return target.Failure{Cause: txn.CauseNode, Reason: "timeout"}
@@ -72,6 +75,7 @@ func Classify(err error) target.Failure {
 		}
 		return target.Failure{Cause: txn.CauseNode, Reason: "error-" + answer.Code().String()}
 	}
+	// The client's own context ended. gRPC drops the stream but keeps the connection, so it is not broken.
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return target.Failure{Cause: txn.CauseNode, Reason: "canceled"}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// Connect implements sqltarget.Dialect. The connections of a region are streams of one client, as in applications.
+// Connect implements sqltarget.Dialect. The connections of a region share one etcd client, as in applications.
 func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Connection, error) {
 	client, err := d.shared.take(e, func() (*clientv3.Client, error) { return d.client(e) })
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *connection) Begin(ctx context.Context, t *txn.Transaction) (target.Stat
 	return &c.tx, nil
 }
 
-// hints are the rows that a transaction is known to read, except for rows of groups, which scans read.
+// hints returns the rows that a transaction declares to read. It omits rows of groups, which scans read.
 func hints(t *txn.Transaction) (keys []txn.Key) {
 	p := catalog.Procedures().Lookup(t.Proc)
 	var f txn.Footprint
@@ -69,30 +69,30 @@ func hints(t *txn.Transaction) (keys []txn.Key) {
 	return keys
 }
 
-// row is a row of the snapshot.
+// row is a row in the snapshot.
 type row struct {
-	value    []byte // nil of a row that is not there
-	revision int64  // of its last modification; 0 of a row that is not there
+	value    []byte // nil if the row does not exist
+	revision int64  // mod revision; 0 if the row does not exist
 	used     bool   // the procedure has read it
 }
 
-// statement implements target.Statement: a transaction on a snapshot, whose writes wait for Commit.
+// statement implements target.Statement. It is a transaction on a snapshot, which buffers its writes until Commit.
 type statement struct {
 	c     *connection
 	ctx   context.Context
 	hints []txn.Key
-	// revision is the snapshot's; 0 before the first read.
+	// revision is the revision of the snapshot, or 0 before the first read.
 	revision int64
 	rows     map[txn.Key]row
 	scans    []span
 	writes   txn.WriteSet
 }
 
-// span is a range of rows that was read: from is in it, to is not.
+// span is the range [from, to) of row keys that was read.
 type span struct{ from, to string }
 
-// options returns the options of a read. The first read finds the snapshot. The member that answered it has the same
-// data at that revision as every other member, so later reads need no agreement.
+// options returns the options of a read. The first read determines the snapshot. All members have the same data at a
+// revision, so later reads need no agreement among members.
 func (s *statement) options(more ...clientv3.OpOption) []clientv3.OpOption {
 	if s.revision > 0 {
 		return append(more, clientv3.WithRev(s.revision), clientv3.WithSerializable())
@@ -103,17 +103,18 @@ func (s *statement) options(more ...clientv3.OpOption) []clientv3.OpOption {
 	return more
 }
 
-// do sends a read. If the endpoint now leads to another member, which lags, it repeats the read at a member with the
-// newest revision.
+// do sends a read. If the endpoint now leads to a member that lags behind the snapshot, do repeats the read as a
+// linearizable read.
 func (s *statement) do(make func(more ...clientv3.OpOption) clientv3.Op) (clientv3.OpResponse, error) {
 	r, err := s.c.client.Do(s.ctx, make(s.options()...))
 	if errors.Is(err, rpctypes.ErrFutureRev) {
+		// Without WithSerializable, the member first catches up with the leader, which has the snapshot's revision.
 		r, err = s.c.client.Do(s.ctx, make(clientv3.WithRev(s.revision)))
 	}
 	return r, err
 }
 
-// fetch reads rows into the snapshot, in as few requests as the server takes.
+// fetch reads rows into the snapshot, in as few requests as the server's limit allows.
 func (s *statement) fetch(keys []txn.Key) error {
 	missing := keys[:0:0]
 	wanted := map[txn.Key]bool{}
@@ -123,6 +124,7 @@ func (s *statement) fetch(keys []txn.Key) error {
 			missing = append(missing, k)
 		}
 	}
+	// The hints are fetched with the first read only; later reads fetch just what the procedure asks for.
 	s.hints = nil
 	for most := s.c.d.options.MaxTxnOps; len(missing) > 0; {
 		n := min(len(missing), most)
@@ -161,7 +163,7 @@ func (s *statement) fetchSome(keys []txn.Key) error {
 	return nil
 }
 
-// begun notes the snapshot that the first answer is of.
+// begun records the revision of the first answer as the snapshot.
 func (s *statement) begun(revision int64) {
 	if s.revision == 0 {
 		s.revision = revision
@@ -192,6 +194,7 @@ func (s *statement) Get(k txn.Key) ([]byte, error) {
 func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 	var fetch []txn.Key
 	for _, k := range keys {
+		// The transaction's own writes hide the snapshot, and are not compared at commit.
 		if _, ok := s.rows[k]; !ok && s.writes.Get(k) == nil {
 			fetch = append(fetch, k)
 		}
@@ -210,6 +213,7 @@ func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 			continue
 		}
 		r := s.rows[k]
+		// Rows that were only hinted are not compared: a change to an unread row is no conflict.
 		r.used = true
 		s.rows[k] = r
 		values[i] = r.value
@@ -217,7 +221,7 @@ func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 	return values, nil
 }
 
-// page is the number of rows of a scan that are read at a time.
+// page is the number of rows per request of a scan.
 const page = 256
 
 // Scan implements target.Statement.
@@ -225,7 +229,7 @@ func (s *statement) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 	return s.writes.Scan(r, s.scan, f)
 }
 
-// scan scans the snapshot, and records its progress.
+// scan scans the snapshot and records the range that it has read.
 func (s *statement) scan(r txn.Range, f func(k txn.Key, value []byte) bool) error {
 	read := span{s.c.d.keys.row(r.From), s.c.d.keys.row(r.To)}
 	order := clientv3.SortAscend
@@ -248,6 +252,8 @@ func (s *statement) scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 			last := string(kv.Key)
 			left--
 			if !f(s.c.d.keys.key(kv.Key), sqltarget.CopyOf(kv.Value)) || r.Limit > 0 && left == 0 {
+				// The scan stopped early, so only the range up to the last row is compared. Later inserts beyond it are no
+				// phantoms.
 				if r.Reverse {
 					read.from = last
 				} else {
@@ -263,6 +269,7 @@ func (s *statement) scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 			}
 		}
 		if !answer.Get().More || len(answer.Get().Kvs) == 0 {
+			// The whole range was read, so an insert anywhere in it would be a phantom.
 			s.scans = append(s.scans, read)
 			return nil
 		}
@@ -283,6 +290,7 @@ func (s *statement) Delete(k txn.Key) error {
 
 // Commit implements target.Statement.
 func (s *statement) Commit(ctx context.Context) error {
+	// All reads are of one revision, so a read-only transaction is serializable without a comparison.
 	if s.writes.Len() == 0 {
 		return nil
 	}
@@ -298,12 +306,12 @@ func (s *statement) Commit(ctx context.Context) error {
 	return err
 }
 
-// request returns the comparisons and operations of a commit, and their approximate size in bytes.
+// request returns the comparisons and operations of the commit, and their approximate size in bytes.
 func (s *statement) request() (compares []clientv3.Cmp, ops []clientv3.Op, bytes int) {
-	const envelope = 32 // of a comparison or operation
+	const envelope = 32 // approximate encoding overhead of a comparison or operation
 	keys := &s.c.d.keys
 	for k, r := range s.rows {
-		// No transaction writes a row that is everywhere.
+		// Everywhere rows are never written, so they cannot conflict.
 		if r.used && !k.Everywhere() {
 			compares = append(compares, clientv3.Compare(clientv3.ModRevision(keys.row(k)), "=", r.revision))
 			bytes += len(keys.rows) + len(k) + envelope
@@ -316,6 +324,7 @@ func (s *statement) request() (compares []clientv3.Cmp, ops []clientv3.Op, bytes
 		}
 		compares = append(compares, clientv3.Compare(clientv3.ModRevision(r.from), "<", s.revision+1).WithRange(r.to))
 		bytes += len(r.from) + len(r.to) + envelope
+		// The range comparison sees only existing rows. The group's mark reveals deletions since the snapshot.
 		if mark := keys.deleted(keys.key([]byte(r.from)).Unit()); !groups[mark] {
 			groups[mark] = true
 			compares = append(compares, clientv3.Compare(clientv3.ModRevision(mark), "<", s.revision+1))
@@ -331,6 +340,7 @@ func (s *statement) request() (compares []clientv3.Cmp, ops []clientv3.Op, bytes
 			continue
 		}
 		ops = append(ops, clientv3.OpDelete(key))
+		// Rows without order are never scanned, and a comparison by key detects their deletion.
 		if !w.Key.Ordered() {
 			continue
 		}
@@ -343,8 +353,8 @@ func (s *statement) request() (compares []clientv3.Cmp, ops []clientv3.Op, bytes
 	return compares, ops, bytes
 }
 
-// packed nests operations into inner transactions if there are more than most of them: the server counts the operations
-// of each transaction separately (checkTxnRequest). It reports whether that is possible.
+// packed nests operations into inner transactions if there are more than most: the server checks its limit for each
+// transaction separately (checkTxnRequest). It reports whether the operations fit.
 func packed(ops []clientv3.Op, compares, most int) ([]clientv3.Op, bool) {
 	if compares > most {
 		return nil, false
@@ -353,6 +363,8 @@ func packed(ops []clientv3.Op, compares, most int) ([]clientv3.Op, bool) {
 		return ops, true
 	}
 	for n := 2; n < most; n++ {
+		// The server reduces the limit of inner transactions by the larger of the outer transaction's comparisons and
+		// operations.
 		each := most - max(compares, n)
 		if each*n < len(ops) {
 			continue
@@ -368,5 +380,5 @@ func packed(ops []clientv3.Op, compares, most int) ([]clientv3.Op, bool) {
 	return nil, false
 }
 
-// Rollback implements target.Statement: nothing was sent that could have changed a row.
+// Rollback implements target.Statement. It has nothing to undo: writes are sent only by Commit.
 func (s *statement) Rollback(context.Context) error { return nil }

@@ -1,16 +1,16 @@
 // Package etcd is a target.Database over etcd 3.4 or later, reached with the etcd client. Procedures run on a snapshot,
-// which is a revision of the cluster. They commit by one Txn that writes if all values read are still the newest (Kung
-// and Robinson, On Optimistic Methods for Concurrency Control, TODS 1981; etcd documentation, KV API guarantees). The
-// package deploys nothing, and writes only below a separate prefix.
+// which is one revision of the cluster. They commit with a single Txn, which writes only if all values read are still
+// the newest. This is optimistic concurrency control (Kung and Robinson, TODS 1981; etcd documentation, KV API
+// guarantees). The package deploys nothing, and writes only below its own prefix.
 //
-// A read of a row is compared by the row's mod revision, which is 0 for a missing row. A scan is compared as a range:
-// no row in it may be newer than the snapshot. A row that was deleted since cannot be compared. A deletion therefore
-// also writes a mark of the row's group, and scans of that group compare the mark as well.
+// The commit compares the mod revision of each row that was read; it is 0 for a missing row. It compares a scan as a
+// range: no row in the range may be newer than the snapshot. A deleted row has no mod revision to compare. A deletion
+// therefore also writes a mark of the row's group, and scans of the group compare the mark.
 //
-// A read-only transaction ends with its last read: all its reads are of one revision. With linearizable reads that is
-// the newest revision when the transaction starts, and histories are strictly serializable. With serializable reads
-// (etcd's term for reads that a member answers from its local state), it may be an old revision, and histories are
-// serializable.
+// A read-only transaction ends with its last read, because all its reads see one revision. With linearizable reads,
+// this is the newest revision at the start of the transaction, and histories are strictly serializable. With
+// serializable reads (etcd's term for reads that a member answers from its local state) the revision may be old, and
+// histories are serializable.
 package etcd
 
 import (
@@ -40,14 +40,15 @@ const (
 	Serializable = "Serializable"
 )
 
-// DefaultMaxTxnOps is the server's default of --max-txn-ops, and maxRequestBytes its default of --max-request-bytes.
+// DefaultMaxTxnOps is the server's default of --max-txn-ops. maxRequestBytes is its default of --max-request-bytes, 1.5
+// MiB.
 const (
 	DefaultMaxTxnOps = 128
 	maxRequestBytes  = 3 << 19
 )
 
-// prefixes are the names that the parameter prefix may have, the default first: none is the beginning of another with
-// its slash.
+// prefixes are the allowed values of the parameter prefix, with the default first. With its slash, none is a prefix of
+// another.
 var prefixes = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
 // Engine describes the etcd configuration in a manifest.
@@ -79,7 +80,7 @@ var Engine = &protocol.Engine{
 	},
 }
 
-// promises is what histories have with these reads.
+// promises returns the isolation level that histories satisfy with these reads.
 func promises(reads string) isolation.Level {
 	if reads == Serializable {
 		return isolation.Serializable
@@ -87,18 +88,18 @@ func promises(reads string) isolation.Level {
 	return isolation.StrictSerializable
 }
 
-// Options configure the use of a database, apart from its location. Isolation is the value of the parameter reads.
+// Options configures the use of a database, except for its location. Isolation is the value of the parameter reads.
 type Options struct {
 	sqltarget.Options
-	// Interactive reads rows one after another.
+	// Interactive is set if each row is read by a separate request.
 	Interactive bool
-	// MaxTxnOps is the servers' limit of comparisons and operations of a request.
+	// MaxTxnOps is the servers' limit on the comparisons and on the operations of a request.
 	MaxTxnOps int
-	// Leader is the number of the endpoint whose member must lead; negative for any.
+	// Leader is the index of the endpoint whose member must lead; a negative value accepts any leader.
 	Leader int
 }
 
-// OptionsOf reads the parameters of Engine, which have been checked.
+// OptionsOf returns the options that the parameters of Engine select. The parameters must have been checked.
 func OptionsOf(p protocol.Params) Options {
 	return Options{
 		Options: sqltarget.Options{

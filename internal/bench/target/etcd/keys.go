@@ -10,13 +10,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// keys are the names that a run uses in etcd.
+// keys are the names of a run's keys in etcd.
 type keys struct {
-	// all is the prefix of every key. mark names the owner of the keys, and lock their current user. A client writes
-	// barrier to wait for the requests of other clients.
+	// all is the prefix of every key. The key mark names the owner of the keys, and the key lock their current user. A
+	// write to barrier waits for earlier requests of other clients.
 	all, mark, lock, barrier string
-	// rows is the prefix of the key of every row. deletions is the prefix of the marks of groups from which a row was
-	// deleted.
+	// rows is the prefix of all row keys. deletions is the prefix of one mark per group, which is written when a row of
+	// the group is deleted.
 	rows, deletions string
 }
 
@@ -31,7 +31,8 @@ func (k *keys) key(name []byte) txn.Key { return txn.Key(strings.TrimPrefix(stri
 
 func (k *keys) deleted(group txn.Key) string { return k.deletions + string(group) }
 
-// shared holds the clients that connections share, one for each endpoint, while there are connections.
+// shared has one client for each endpoint, which all connections to the endpoint share. A client is closed with its
+// last connection.
 type shared struct {
 	mu      sync.Mutex
 	clients map[sqltarget.Endpoint]*used
@@ -42,7 +43,7 @@ type used struct {
 	by     int
 }
 
-// take returns the client of an endpoint, for an additional connection.
+// take returns the client of an endpoint for a new connection. It opens the client if there is none.
 func (s *shared) take(e sqltarget.Endpoint, open func() (*clientv3.Client, error)) (*clientv3.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +60,7 @@ func (s *shared) take(e sqltarget.Endpoint, open func() (*clientv3.Client, error
 	return u.client, nil
 }
 
-// give ends the use of a connection.
+// give releases a connection's use of the client.
 func (s *shared) give(e sqltarget.Endpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

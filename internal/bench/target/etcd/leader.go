@@ -14,16 +14,17 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// led is a database that reports its leader.
+// led is a database that reports its leader and the number of elections.
 type led struct {
 	sqltarget.Database
 	endpoints []sqltarget.Endpoint
 	tls       map[sqltarget.Endpoint]*tls.Config
-	// clients are led's own clients, by endpoint. They are kept open, since a measured client would wait before it
-	// reconnects to a recovered member.
+	// clients are separate from the measured clients, by endpoint. They stay open, because a new client would back off
+	// before it reconnects to a recovered member.
 	clients []*clientv3.Client
-	regions map[uint64]string // by member: the region whose endpoint leads to it
-	// region is the leader's at the beginning, empty where no endpoint leads to it, and term the term of its election.
+	regions map[uint64]string // regions of the members' endpoints, by member ID
+	// region is the region of the initial leader, or "" if no endpoint leads to the leader. term is the initial Raft
+	// term.
 	region string
 	term   uint64
 }
@@ -35,8 +36,8 @@ func (l *led) Describe() result.Target {
 	return out
 }
 
-// Activity implements target.Database. The leader is taken from the member that knows the newest election; other
-// members may not know of it yet.
+// Activity implements target.Database. It takes the leader from the member with the highest term, because other members
+// may not know of the latest election yet.
 func (l *led) Activity(ctx context.Context) (target.Activity, error) {
 	a, err := l.Database.Activity(ctx)
 	if err != nil {
@@ -47,10 +48,13 @@ func (l *led) Activity(ctx context.Context) (target.Activity, error) {
 		asking, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 		st, err := l.clients[i].Status(asking, e.Address)
 		cancel()
+		// A member that does not answer is skipped: it may be the fault that the run injects. Leader is 0 during an
+		// election.
 		if err == nil && st.Leader != 0 && st.RaftTerm >= newest {
 			newest, a.Leader = st.RaftTerm, l.regions[st.Leader]
 		}
 	}
+	// Raft increments the term at each election, including failed elections.
 	a.Elections = int64(newest - l.term)
 	return a, nil
 }
@@ -65,7 +69,7 @@ func (l *led) closeClients() (err error) {
 	return err
 }
 
-// lead makes the member of an endpoint the leader; with a negative endpoint it keeps the elected leader.
+// lead makes the member of an endpoint the leader. A negative endpoint keeps the elected leader.
 func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(d.server.Endpoints))*(sqltarget.ConnectWithin+sqltarget.Silence))
 	defer cancel()
@@ -83,12 +87,13 @@ func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 		l.clients = append(l.clients, c)
 	}
 	for moved := false; ; moved = true {
-		leader, own, at := uint64(0), uint64(0), -1 // the leader's endpoint
+		leader, own, at := uint64(0), uint64(0), -1 // index of the leader's endpoint
 		for i, e := range l.endpoints {
 			st, err := l.clients[i].Status(ctx, e.Address)
 			if err != nil {
 				return nil, d.refused(e, err)
 			}
+			// Several endpoints may lead to one member; the requested endpoint then names its region.
 			if l.regions[st.Header.MemberId] == "" || i == endpoint {
 				l.regions[st.Header.MemberId] = e.Region
 			}
@@ -108,9 +113,11 @@ func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 			return l, nil
 		case at < 0:
 			return nil, sqltarget.Wrong(sqltarget.ParameterField(leaderParameter), strconv.Itoa(endpoint), "the leader is a member that no endpoint leads to (%x), and it alone can give its place away: etcdctl move-leader %x, or leave this out", leader, own)
+		// A second transfer is not attempted: a leader that does not stay would distort the whole run.
 		case moved:
 			return nil, sqltarget.Wrong(sqltarget.ParameterField(leaderParameter), strconv.Itoa(endpoint), "the member of %s was made the leader, and no longer is: %x leads", l.endpoints[endpoint].Region, leader)
 		}
+		// Only the leader itself accepts MoveLeader, so the request goes to its endpoint.
 		if _, err := l.clients[at].MoveLeader(ctx, own); err != nil {
 			return nil, d.refused(l.endpoints[at], err)
 		}

@@ -15,12 +15,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// mostAnswer bounds the size of a member's answer, in bytes.
+// mostAnswer is the maximum size of a member's HTTP answer, in bytes.
 const mostAnswer = 4 << 20
 
-// State implements target.Stated: members report their flags and start time at their client URLs. The flags decide
-// which failures a commit survives (unsafe-no-fsync) and the heartbeat interval. A member that serves metrics elsewhere
-// (listen-metrics-urls), or requires credentials that Geobench lacks, reports nothing.
+// State implements target.Stated. Members report their flags and start time at their client URLs. The flags matter
+// because they decide which failures a commit survives (unsafe-no-fsync) and the heartbeat interval. A member that
+// serves metrics elsewhere (listen-metrics-urls), or requires credentials that Geobench lacks, reports only its
+// version.
 func (l *led) State(ctx context.Context) (out []result.Server, err error) {
 	seen := map[uint64]bool{}
 	for i, e := range l.endpoints {
@@ -42,7 +43,7 @@ func (l *led) State(ctx context.Context) (out []result.Server, err error) {
 	return out, nil
 }
 
-// get fetches a path of a member over HTTP; nil if the member does not serve it.
+// get fetches a path from a member over HTTP. It returns nil if the member does not serve the path.
 func (l *led) get(ctx context.Context, e sqltarget.Endpoint, path string) []byte {
 	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 	defer cancel()
@@ -62,7 +63,7 @@ func (l *led) get(ctx context.Context, e sqltarget.Endpoint, path string) []byte
 	if err != nil {
 		return nil
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close() //nolint:errcheck // the body has been read
 	b, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return nil
@@ -70,7 +71,7 @@ func (l *led) get(ctx context.Context, e sqltarget.Endpoint, path string) []byte
 	return b
 }
 
-// flags adds the flags of a member from expvar, except flags that identify machines and clusters.
+// flags adds a member's command-line flags, read from expvar. It omits flags that identify machines and clusters.
 func (l *led) flags(ctx context.Context, e sqltarget.Endpoint, s *result.Server) {
 	var vars struct {
 		CommandLine []string `json:"cmdline"`
@@ -84,6 +85,7 @@ func (l *led) flags(ctx context.Context, e sqltarget.Endpoint, s *result.Server)
 			continue
 		}
 		name, value, given := strings.Cut(name, "=")
+		// Go flags take their value after "=" or as the next argument; a Boolean flag may have no value.
 		if next := i + 1; !given && next < len(vars.CommandLine) && !strings.HasPrefix(vars.CommandLine[next], "-") {
 			value, given = vars.CommandLine[next], true
 		}
@@ -97,7 +99,7 @@ func (l *led) flags(ctx context.Context, e sqltarget.Endpoint, s *result.Server)
 	}
 }
 
-// started adds when the process of a member started, to the second, and its quota.
+// started adds the start time of a member's process, rounded to seconds, and the member's backend quota.
 func (l *led) started(ctx context.Context, e sqltarget.Endpoint, s *result.Server) {
 	for line := range strings.Lines(string(l.get(ctx, e, "/metrics"))) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")

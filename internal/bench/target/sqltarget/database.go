@@ -25,16 +25,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Database is a target.Database whose owner closes it.
+// Database is an open target.Database. Its opener must close it.
 type Database interface {
 	target.Database
 	target.Described
-	// Waits reports whether the database says that a statement of a client of a region, which is under way, waits for
-	// another transaction.
+	// Waits reports whether the server of a region sees the client's running statement waiting for another transaction.
 	Waits(ctx context.Context, region geo.Region, client target.Connection) (bool, error)
-	// CatchUp returns once the clients of every region are shown all that was committed before.
+	// CatchUp returns once the clients of every region can read everything that was committed before the call.
 	CatchUp(ctx context.Context) error
-	// Close drops what Options.Drop asks for, and ends the last connections. The clients are gone by then.
+	// Close drops the place if Options.Drop is set, and closes the remaining connections. The clients must have
+	// disconnected.
 	Close() error
 }
 
@@ -51,11 +51,11 @@ type database[C Conn] struct {
 	data      target.Dataset
 
 	mu sync.Mutex
-	// asked are the connections for queries, by endpoint: the first connection holds the lock of the place. A connection
-	// that has not been opened, or has broken, is not open. servers has one endpoint of each server.
+	// asked has the query connection of each endpoint. The first connection has the lock of the place. An entry is not
+	// open if its connection has not been dialed or has broken. servers lists the first endpoint of each server.
 	asked   []asked[C]
 	servers []int
-	// serverOf is, for each endpoint, the entry of servers that leads to the same server.
+	// serverOf maps each endpoint to the first endpoint of the same server.
 	serverOf []int
 }
 
@@ -64,12 +64,12 @@ type asked[C Conn] struct {
 	open bool
 }
 
-// Session returns a unique name for a run's activity at a server, of letters, digits and dashes.
+// Session returns a unique name for a run's activity at a server, made of letters, digits and dashes.
 func Session() string { return "geobench-" + strings.ToLower(rand.Text()) }
 
-// Open opens a database for a topology, whose regions are the regions of the server's endpoints. It checks that the
-// database is usable, and creates the table. An error in the manifest is a *target.FieldError, and leaves no objects in
-// the database. The caller closes the database. session is a name of Session.
+// Open opens a database for topology t, whose regions are the regions of the endpoints of s. It checks that the
+// database is usable, and creates the table. An error in the manifest is a *target.FieldError; Open then leaves no
+// objects in the database. The caller closes the database. session is a name from Session.
 func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string) (Database, error) {
 	db := newDatabase(t, s, o, d, session)
 	if err := db.open(ctx); err != nil {
@@ -78,8 +78,8 @@ func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 	return db, nil
 }
 
-// Join returns the target of a region's clients, for a database that another process has opened with the same session,
-// and its round trip. It creates nothing. The error is as in Open.
+// Join returns the target of a region's clients and the round-trip time to their endpoint. Another process has opened
+// the database with the same session. Join creates nothing in the database. It returns errors like Open.
 func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string, region geo.Region) (target.Target, time.Duration, error) {
 	db := newDatabase(t, s, o, d, session)
 	ctx, cancel := context.WithTimeout(ctx, ConnectWithin+Silence)
@@ -107,7 +107,7 @@ func newDatabase[C Conn](t *geo.Topology, s Server, o Options, d Dialect[C], ses
 	}
 }
 
-// placementName is the value of the parameter placement.
+// placementName returns the value of the parameter placement.
 func placementName(o *Options) string {
 	if o.Homes {
 		return PlacementHomes
@@ -115,11 +115,11 @@ func placementName(o *Options) string {
 	return PlacementOwnership
 }
 
-// open looks at every endpoint before anything is made.
+// open inspects all endpoints, and then creates the table.
 func (d *database[C]) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(d.server.Endpoints))*(ConnectWithin+Silence))
 	defer cancel()
-	regions := map[string]int{} // of each server
+	regions := map[string]int{} // number of regions that each server serves
 	first := map[string]int{}
 	var servers []string
 	for i, e := range d.server.Endpoints {
@@ -138,6 +138,7 @@ func (d *database[C]) open(ctx context.Context) error {
 		}
 		d.described.Server = version
 		d.described.Endpoints = append(d.described.Endpoints, result.TargetEndpoint{Region: e.Region, RTTMicroseconds: result.Microseconds(took)})
+		// Endpoints of several regions may lead to one server. Its capacity is checked once, and its activity counted once.
 		if _, ok := first[server]; !ok {
 			first[server] = i
 			servers = append(servers, server)
@@ -154,6 +155,8 @@ func (d *database[C]) open(ctx context.Context) error {
 	if err := d.makeTable(ctx, d.asked[0].c); err != nil {
 		return err
 	}
+	// A round trip and a version do not prove that two addresses lead to one database. The mark does: it is unique to
+	// this run.
 	for i, e := range d.server.Endpoints[1:] {
 		if err := d.sameDatabase(ctx, d.asked[i+1].c, e); err != nil {
 			return err
@@ -162,7 +165,7 @@ func (d *database[C]) open(ctx context.Context) error {
 	return d.keepServers()
 }
 
-// keepServers closes the connections to servers that another connection leads to.
+// keepServers keeps the first connection to each server and closes the others.
 func (d *database[C]) keepServers() error {
 	var err error
 	for i := range d.asked {
@@ -177,9 +180,10 @@ func (d *database[C]) keepServers() error {
 	return err
 }
 
-// end ends a connection for questions.
+// end closes the query connection of endpoint i.
 func (d *database[C]) end(i int) error {
 	a := d.asked[i]
+	// The entry is cleared first, so that a failed Close is not repeated.
 	d.asked[i] = asked[C]{}
 	if !a.open {
 		return nil
@@ -187,13 +191,13 @@ func (d *database[C]) end(i int) error {
 	return a.c.Close()
 }
 
-// capacity checks that a server has the connections that the clients of the given number of regions need.
+// capacity checks that a server has enough free connections for the clients of the given number of regions.
 func (d *database[C]) capacity(ctx context.Context, c C, regions int) error {
 	left, err := d.dialect.Left(ctx, c)
 	if err != nil {
 		return err
 	}
-	const own = 1 // for questions
+	const own = 1 // the query connection
 	if need := regions*d.options.Connections + own; need > left {
 		return Wrong(ParameterField(ConnectionsParameter), strconv.Itoa(d.options.Connections),
 			"%d regions x %d connections and %d more are %d, and the server has %d left: take at most %d, or raise its max_connections",
@@ -202,7 +206,7 @@ func (d *database[C]) capacity(ctx context.Context, c C, regions int) error {
 	return nil
 }
 
-// makeTable makes the table where it is not there, and holds the lock of its place from then on.
+// makeTable takes the lock of the place and creates the table if it does not exist. The lock belongs to connection c.
 func (d *database[C]) makeTable(ctx context.Context, c C) error {
 	locked, err := d.dialect.Lock(ctx, c)
 	if err != nil {
@@ -215,7 +219,8 @@ func (d *database[C]) makeTable(ctx context.Context, c C) error {
 	return err
 }
 
-// sameDatabase checks that an endpoint leads to the same database as the first endpoint.
+// sameDatabase checks that an endpoint leads to the same database as the first endpoint: its table must have this run's
+// mark.
 func (d *database[C]) sameDatabase(ctx context.Context, c C, e Endpoint) error {
 	mark, err := d.dialect.Marked(ctx, c)
 	if err == nil && mark != d.mark {
@@ -226,7 +231,7 @@ func (d *database[C]) sameDatabase(ctx context.Context, c C, e Endpoint) error {
 	return err
 }
 
-// undo drops the created objects of a database that could not be opened, and closes it.
+// undo drops the objects that a failed open has created, and closes the database.
 func (d *database[C]) undo() error {
 	ctx, cancel := context.WithTimeout(context.Background(), Silence)
 	defer cancel()
@@ -264,9 +269,10 @@ func (d *database[C]) Close() error {
 	return errors.Join(err, d.unlock(), d.endAll())
 }
 
-// reach returns the connection for queries to an endpoint, reopened if it has broken. A broken connection loses its
-// lock; the mark of the table shows whether another run has used the place since.
+// reach returns the query connection to an endpoint. It reconnects if the connection has broken. A broken connection
+// loses the lock of the place. The mark of the table then shows whether another run has used the place since.
 func (d *database[C]) reach(ctx context.Context, endpoint int) (c C, err error) {
+	// a.c is the zero value unless open is set; calling Broken on it could panic.
 	if a := d.asked[endpoint]; a.open && !a.c.Broken() {
 		return a.c, nil
 	}
@@ -283,7 +289,7 @@ func (d *database[C]) reach(ctx context.Context, endpoint int) (c C, err error) 
 	return c, nil
 }
 
-// dial opens a connection for questions.
+// dial opens a query connection.
 func (d *database[C]) dial(ctx context.Context, e Endpoint) (c C, err error) {
 	err = openWithin(ctx, func(ctx context.Context) error {
 		c, err = d.dialect.Dial(ctx, e)
@@ -292,8 +298,8 @@ func (d *database[C]) dial(ctx context.Context, e Endpoint) (c C, err error) {
 	return c, err
 }
 
-// openWithin bounds the opening of a connection by ConnectWithin, with all that is said on it until it is of use:
-// dialects bound the first answers alone.
+// openWithin applies ConnectWithin to the whole setup of a connection. The dialects' own timeouts cover only the
+// server's first answers.
 func openWithin(ctx context.Context, open func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, ConnectWithin, fmt.Errorf("the server said nothing more while a connection was opened, which took longer than %v", ConnectWithin))
 	defer cancel()
@@ -303,14 +309,15 @@ func openWithin(ctx context.Context, open func(context.Context) error) error {
 	return nil
 }
 
-// ask asks the server of an endpoint something that changes nothing, and once more where the connection turns out to be
-// broken.
+// ask runs a read-only query on the server of an endpoint. It retries once if the connection turns out to be broken.
 func (d *database[C]) ask(ctx context.Context, endpoint int, question func(C) error) error {
 	for again := true; ; again = false {
 		c, err := d.reach(ctx, endpoint)
 		if err != nil {
 			return err
 		}
+		// An idle connection may have broken long ago, which only its next use shows. A second broken connection is an
+		// error.
 		if err = question(c); err == nil || !again || !c.Broken() || ctx.Err() != nil {
 			return err
 		}
@@ -335,14 +342,14 @@ func (d *database[C]) Clients(region geo.Region) target.Target {
 	}
 }
 
-// Layout implements target.Database: one copy.
+// Layout implements target.Database. The database counts as one copy.
 func (d *database[C]) Layout() geo.Layout { return d.topology.Whole(0) }
 
 // Status implements target.Database.
 func (d *database[C]) Status(context.Context) ([]admin.Status, error) { return nil, nil }
 
-// Activity implements target.Database. Transactions whose connections broke may continue at the servers, which report
-// them.
+// Activity implements target.Database. It asks the servers, because a transaction whose connection broke may still be
+// running there.
 func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, Silence, fmt.Errorf("the server did not say within %v what it works on", Silence))
 	defer cancel()
@@ -360,6 +367,7 @@ func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err erro
 			return target.Activity{}, fmt.Errorf("%s: %w", d.server.Endpoints[endpoint].Address, causeOf(ctx, err))
 		}
 	}
+	// The two counts overlap, so they are not added: a client's transaction usually is also a session at work.
 	a.Pending = max(a.Pending, int(d.pending.Load()))
 	return a, nil
 }
@@ -382,7 +390,7 @@ func (d *database[C]) Waits(ctx context.Context, region geo.Region, client targe
 	return waits, err
 }
 
-// CatchUp implements Database. Servers catch up at the same time.
+// CatchUp implements Database. It waits for all servers concurrently.
 func (d *database[C]) CatchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, Silence, fmt.Errorf("the server did not show within %v what was committed", Silence))
 	defer cancel()
@@ -390,6 +398,7 @@ func (d *database[C]) CatchUp(ctx context.Context) error {
 	defer d.mu.Unlock()
 	var g errgroup.Group
 	for _, endpoint := range d.servers {
+		// reach changes d.asked, so it runs outside the goroutines.
 		c, err := d.reach(ctx, endpoint)
 		g.Go(func() error {
 			if err == nil {
@@ -404,19 +413,21 @@ func (d *database[C]) CatchUp(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Audit implements target.Database: one statement reads all rows, in a snapshot.
+// Audit implements target.Database. A single statement reads all rows in one snapshot.
 func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	if d.options.Form == FormSQL {
 		return d.auditForm(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// The audit of a large table may take any time, so only the time without a row is bounded.
 	hung := time.AfterFunc(Silence, func() { cancel(fmt.Errorf("the server has said nothing for %v", Silence)) })
 	defer hung.Stop()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var rows store.Store
 	err := d.calm(ctx, func(c C) error {
+		// calm may repeat the query, and a failed attempt has already loaded rows.
 		rows = store.NewHash()
 		n := 0
 		return d.dialect.Rows(ctx, c, func(k, value []byte) {
@@ -434,8 +445,8 @@ func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]s
 	return [][]store.ShardSums{audit.Of(0, &layout, rows, d.data.Workload, d.data.Traced)}, nil
 }
 
-// calm sends a query to the first endpoint, and retries a few times on conflicts. A database that orders transactions
-// by time may refuse a large read, because it meets rows whose timestamps are uncertain.
+// calm sends a query to the first endpoint, and repeats it up to four times after conflicts. A database that orders
+// transactions by time may refuse a large read that finds rows with uncertain timestamps.
 func (d *database[C]) calm(ctx context.Context, question func(C) error) (err error) {
 	const times = 5
 	for range times {
@@ -446,10 +457,10 @@ func (d *database[C]) calm(ctx context.Context, question func(C) error) (err err
 	return err
 }
 
-// CopyOf returns a non-nil copy of the bytes.
+// CopyOf returns a copy of value, which is non-nil even if value is nil.
 func CopyOf(value []byte) []byte { return append(make([]byte, 0, len(value)), value...) }
 
-// causeOf is the reason why a context ended, if it did, else the error.
+// causeOf returns the cause of ctx if ctx has ended, else err.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -458,17 +469,18 @@ func causeOf(ctx context.Context, err error) error {
 }
 
 const (
-	// chunk is about how many bytes of rows a loader takes at a time, and loadersMost how many there are: they are to keep
-	// the server busy, and not to drown it.
+	// chunk is the approximate number of bytes of rows in one unit of loading. loadersMost is the maximum number of
+	// connections that load concurrently. They keep the server busy without overloading it.
 	chunk       = 256 << 10
 	loadersMost = 8
 )
 
-// Load implements target.Database, over several connections to the first endpoint. A server's operation may take any
-// time while the server answers other queries.
+// Load implements target.Database. It loads over several connections to the first endpoint. An operation has no
+// deadline as long as the server answers pings.
 func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Check before Empty: a data set that is refused must not cost the existing rows.
 	if f, ok := any(d.dialect).(Fitter); ok {
 		if err := f.Fits(d.topology, data); err != nil {
 			return err
@@ -503,8 +515,8 @@ func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	return nil
 }
 
-// ordered orders something of the server of an endpoint, and asks over another connection whether it is still there:
-// clients have none yet.
+// ordered runs an unbounded operation on the server of an endpoint. Meanwhile it pings the server over a second
+// connection, because no clients are connected yet that would notice a failure.
 func (d *database[C]) ordered(ctx context.Context, endpoint int, order func(context.Context, C) error) error {
 	c, err := d.reach(ctx, endpoint)
 	if err != nil {
@@ -514,11 +526,12 @@ func (d *database[C]) ordered(ctx context.Context, endpoint int, order func(cont
 	if err != nil {
 		return err
 	}
-	defer beside.Close() //nolint:errcheck // it was asked
+	defer beside.Close() //nolint:errcheck // its answers have been read
 	return whileItAnswers(ctx, beside, func(ctx context.Context) error { return order(ctx, c) })
 }
 
-// whileItAnswers runs an unbounded operation until the server at the other end of c, which is idle, no longer answers.
+// whileItAnswers runs do without a deadline. It pings the server over c, which must otherwise be idle, and cancels do
+// if the server no longer answers.
 func whileItAnswers(ctx context.Context, c Conn, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
@@ -542,6 +555,7 @@ func whileItAnswers(ctx context.Context, c Conn, do func(context.Context) error)
 	if err != nil {
 		err = causeOf(ctx, err)
 	}
+	// Stop the pings and wait for the goroutine, so that the caller can use or close c.
 	cancel(nil)
 	asking.Wait()
 	return err

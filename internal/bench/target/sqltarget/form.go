@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// formName is what results call the form of transactions: nothing where they are procedures.
+// formName returns the name of the transactions' form in results, or "" if transactions are procedures.
 func formName(o *Options) string {
 	switch {
 	case o.Form != FormSQL:
@@ -27,8 +27,8 @@ func formName(o *Options) string {
 	return FormSQL + ", no foreign keys"
 }
 
-// formOf returns the form of a workload if transactions are its own SQL, else nil. It refuses a workload without a
-// form.
+// formOf returns the workload's SQL form if FormSQL is configured, else nil. It returns an error if the workload has no
+// SQL form.
 func (d *database[C]) formOf(w workload.Workload) (*sqlform.Form, error) {
 	if d.options.Form != FormSQL {
 		return nil, nil
@@ -40,10 +40,11 @@ func (d *database[C]) formOf(w workload.Workload) (*sqlform.Form, error) {
 	return formed.Form(), nil
 }
 
-// former returns the dialect, which knows FormSQL: others have no parameter for it.
+// former returns the dialect as a Former. Dialects without SQL forms do not offer the value FormSQL, so the assertion
+// holds.
 func (d *database[C]) former() Former[C] { return d.dialect.(Former[C]) }
 
-// formed makes the tables of a form, and returns what loads them.
+// formed creates the tables of a form, and returns the function that loads them.
 func (d *database[C]) formed(ctx context.Context, form *sqlform.Form, recorded bool) (func(context.Context, target.Dataset) error, error) {
 	err := d.ordered(ctx, 0, func(ctx context.Context, c C) error { return d.former().MakeTables(ctx, c, form, recorded, d.mark) })
 	if err != nil {
@@ -52,13 +53,13 @@ func (d *database[C]) formed(ctx context.Context, form *sqlform.Form, recorded b
 	return func(ctx context.Context, data target.Dataset) error { return d.loadForm(ctx, form, data) }, nil
 }
 
-// loaders is the number of connections that load concurrently.
+// loaders returns the number of connections that load concurrently.
 func (d *database[C]) loaders() int {
 	return min(loadersMost, 2*runtime.GOMAXPROCS(0), d.options.Connections)
 }
 
-// loadForm loads the tables. It then creates their keys, which takes less time than maintaining them for each row, and
-// then the foreign keys.
+// loadForm loads the tables. It then builds their keys, which is faster than maintaining the keys for each row. The
+// foreign keys follow.
 func (d *database[C]) loadForm(ctx context.Context, form *sqlform.Form, data target.Dataset) error {
 	if err := d.copyInto(ctx, form, data); err != nil {
 		return err
@@ -74,6 +75,7 @@ func (d *database[C]) loadForm(ctx context.Context, form *sqlform.Form, data tar
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	// Only now do all tables have their keys, which foreign keys refer to.
 	return d.beside(ctx, func(c C) error {
 		if d.options.ForeignKeys {
 			if err := f.Refer(ctx, c, form); err != nil {
@@ -84,18 +86,18 @@ func (d *database[C]) loadForm(ctx context.Context, form *sqlform.Form, data tar
 	})
 }
 
-// beside runs a function on a separate connection to the first endpoint.
+// beside runs do on a temporary connection to the first endpoint.
 func (d *database[C]) beside(ctx context.Context, do func(c C) error) error {
 	c, err := d.dial(ctx, d.server.Endpoints[0])
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // it has been done, or has failed
+	defer c.Close() //nolint:errcheck // do has returned its error already
 	return do(c)
 }
 
-// copyInto splits the workload's rows into columns, while connections load completed chunks, of several tables
-// concurrently.
+// copyInto splits the workload's rows into columns. Meanwhile several connections load the completed chunks, which may
+// belong to different tables.
 func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data target.Dataset) error {
 	chunks := make(chan Chunk)
 	g, ctx := errgroup.WithContext(ctx)
@@ -119,6 +121,8 @@ func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data tar
 				}
 			case <-ctx.Done():
 			}
+			// The receiver owns the sent bytes, so the next chunk needs a new buffer. The extra eighth leaves room for the
+			// row that completes the chunk.
 			columns[table] = sqlform.Columns{Bytes: make([]byte, 0, chunk+chunk/8)}
 		}
 		var draft sqlform.Columns
@@ -154,7 +158,7 @@ func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data tar
 	return g.Wait()
 }
 
-// auditForm makes the database sum its tables, as one copy without nodes.
+// auditForm has the database compute the sums of its tables. The result is a single copy, without nodes.
 func (d *database[C]) auditForm(ctx context.Context) ([][]store.ShardSums, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -25,25 +25,28 @@ const (
 	probes = 11
 )
 
-// Server is the location of a database, with the user's credentials.
+// Server is the location of a database, with the credentials of its user.
 type Server struct {
-	// Endpoints are the addresses to which the clients of each region connect, in the order of geo.Region. All lead to the
-	// same database.
+	// Endpoints are the addresses to which the clients of each region connect, by geo.Region. All lead to the same
+	// database.
 	Endpoints []Endpoint
-	// Database is its name; the dialect defines the meaning of an empty name.
+	// Database is the database's name; the dialect defines the meaning of an empty name.
 	Database string
-	// User and Password; if empty, they are taken from the environment variables that such a database's clients use.
+	// User and Password are the credentials. If they are empty, the environment variables of the database's usual clients
+	// apply.
 	User, Password string
-	// CAFile names a file of the certificates that the server's is checked by; empty stands for the system's.
+	// CAFile is a file with the CA certificates that verify the server's certificate. If it is empty, the system's roots
+	// apply.
 	CAFile string
 }
 
-// Endpoint is host:port, or the folder of a Unix socket and the port where the dialect says so.
+// Endpoint is a region and the address of its clients' server: host:port or, in some dialects, the folder of a Unix
+// socket and the port.
 type Endpoint struct {
 	Region, Address string
 }
 
-// Field is the manifest field of an endpoint's address.
+// Field returns the path of an endpoint's address in the manifest.
 func (s *Server) Field(e Endpoint) string {
 	return fmt.Sprintf("spec.external.endpoints[%d].address", slices.Index(s.Endpoints, e))
 }
@@ -54,16 +57,16 @@ const (
 	SecretField   = "spec.external.secretRef"
 )
 
-// ParameterField is the manifest field of a parameter.
+// ParameterField returns the path of an engine parameter in the manifest.
 func ParameterField(name string) string { return "spec.engine.parameters." + name }
 
-// Wrong is a *target.FieldError.
+// Wrong returns a *target.FieldError with a formatted message.
 func Wrong(field, value, format string, args ...any) error {
 	return &target.FieldError{Field: field, Value: value, Message: fmt.Sprintf(format, args...)}
 }
 
-// Unreachable returns an error with the manifest field of an endpoint at which no server of this kind answers. listens
-// is the name of the listen address in the server's configuration.
+// Unreachable returns the error for an endpoint where no server of this kind answers. kind is the server's name in the
+// message. listens is the name of the listen address in the server's configuration.
 func (s *Server) Unreachable(e Endpoint, kind, listens string, err error) error {
 	var network *net.OpError
 	var lookup *net.DNSError
@@ -76,13 +79,14 @@ func (s *Server) Unreachable(e Endpoint, kind, listens string, err error) error 
 	return Wrong(s.Field(e), e.Address, "no connection to %s could be opened within %v: %v; see that it is %[1]s that listens there", kind, ConnectWithin, err)
 }
 
-// Untrusted says that a server's certificate is not to be trusted.
+// Untrusted returns the error for a server whose certificate fails verification.
 func (o *Options) Untrusted(e Endpoint, err error) error {
 	return Wrong(ParameterField(TLSParameter), o.TLS,
 		"the certificate of %s is not to be trusted (%v): put the certificate authority's ca.crt into the Secret, or use %s, which does not ask who the server is", e.Address, err, TLSRequire)
 }
 
-// TLSConfig is the TLS configuration of connections to a host for a mode of the parameter tls; nil for no encryption.
+// TLSConfig returns the TLS configuration of connections to host for a mode of the parameter tls. It returns nil for
+// TLSDisable.
 func TLSConfig(s *Server, host, mode string) (*tls.Config, error) {
 	if mode == TLSDisable {
 		return nil, nil
@@ -100,9 +104,12 @@ func TLSConfig(s *Server, host, mode string) (*tls.Config, error) {
 	}
 	switch mode {
 	case TLSRequire:
+		// require encrypts without verifying who the server is.
 		c.InsecureSkipVerify = true
-	case TLSVerifyCA: // the chain, and not the name
+	case TLSVerifyCA: // verify the chain, but not the host name
 		roots := c.RootCAs
+		// This turns off the verification by crypto/tls, which includes the name; VerifyConnection verifies the chain
+		// instead.
 		c.InsecureSkipVerify = true
 		c.VerifyConnection = func(state tls.ConnectionState) error {
 			options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
@@ -118,7 +125,7 @@ func TLSConfig(s *Server, host, mode string) (*tls.Config, error) {
 	return c, nil
 }
 
-// roundTrip is the median of some round trips to the server.
+// roundTrip returns the median of 11 round trips to the server.
 func roundTrip(ctx context.Context, c Conn) (time.Duration, error) {
 	var took []time.Duration
 	for range probes {

@@ -8,13 +8,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Stater is a Dialect whose servers report their settings. It is asked on a new connection, so that defaults of users
-// and databases apply as in any new session. A nil Server means no settings.
+// Stater is a Dialect that reports the settings of its servers. State is called with a new connection, so that the
+// defaults of users and databases apply as in any new session. It returns nil if the server reports no settings.
 type Stater[C Conn] interface {
 	State(ctx context.Context, c C) (*result.Server, error)
 }
 
-// Unlocker is a Dialect whose Lock holds more than a connection. Unlock releases it.
+// Unlocker is a Dialect whose Lock acquires more than a lock of the connection. Unlock releases the rest.
 type Unlocker interface {
 	Unlock() error
 }
@@ -43,7 +43,7 @@ func (d *database[C]) State(ctx context.Context) (out []result.Server, err error
 	return out, nil
 }
 
-// stateAt queries a server on a separate connection.
+// stateAt reads a server's state over a new connection.
 func (d *database[C]) stateAt(ctx context.Context, stater Stater[C], e Endpoint) (s *result.Server, err error) {
 	c, err := d.dial(ctx, e)
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *database[C]) stateAt(ctx context.Context, stater Stater[C], e Endpoint)
 	return stater.State(ctx, c)
 }
 
-// unlock releases everything that Lock took in addition to the connection.
+// unlock releases the part of the lock that does not end with the connection.
 func (d *database[C]) unlock() error {
 	if u, ok := any(d.dialect).(Unlocker); ok {
 		return u.Unlock()

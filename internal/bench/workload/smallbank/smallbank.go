@@ -114,7 +114,7 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		}
 		s.targets = append(s.targets, target{r, f.HitPercent})
 	}
-	// A transaction that reads its names itself has them in its home.
+	// A dependent transaction reads its names in its own procedure, so they must be local to the home.
 	localNames := spec.MultiHomePercent > 0 && (spec.Lookups != v1alpha1.SmallBankLookupsAnyHome || spec.DependentPercent > 0)
 	if err := checkCustomers(uint64(spec.Customers), t.Placement(), Never(&spec, typeNames[typeAmalgamate]) == "", localNames); err != nil {
 		return nil, err
@@ -124,18 +124,19 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 	return s, nil
 }
 
-// Name is smallbank.
+// Name implements workload.Workload.
 func (s *SmallBank) Name() string { return "smallbank" }
 
-// Types returns the types of TypesOf.
+// Types implements workload.Workload.
 func (s *SmallBank) Types() []string { return typeNames }
 
 // TypesOf returns the names of the transaction types: lookup (helper phases) and the five final phases.
 func TypesOf(*v1alpha1.SmallBank) []string { return typeNames }
 
-// Never returns the reason why no transaction of a type runs, or an empty string if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some run.
 func Never(spec *v1alpha1.SmallBank, transaction string) string {
 	kind := slices.Index(typeNames, transaction)
+	// Dependent transactions have no lookup phase.
 	if kind == typeLookup && spec.DependentPercent == 100 {
 		return "spec.workload.smallbank.dependentPercent is 100"
 	}
@@ -148,7 +149,7 @@ func Never(spec *v1alpha1.SmallBank, transaction string) string {
 	return "its share in spec.workload.smallbank.mix is 0"
 }
 
-// mixes lists the mixes that follow each other, by type from typeBalance on.
+// mixes returns the consecutive mixes, each with shares by type from typeBalance on.
 func mixes(spec *v1alpha1.SmallBank) (out [][]int32) {
 	all := spec.MixPhases
 	if len(all) == 0 {
@@ -160,8 +161,8 @@ func mixes(spec *v1alpha1.SmallBank) (out [][]int32) {
 	return out
 }
 
-// Shares returns the shares of multi-home, multi-partition, foreign and dependent final phases, and the shares of the
-// types if there are several mixes.
+// Shares returns the shares of multi-home, multi-partition, foreign and dependent final phases. With several mixes it
+// adds the shares of the types.
 func (s *SmallBank) Shares() []workload.Share {
 	out := workload.LocalityShares("final phases", s.spec.MultiHomePercent, s.spec.MultiPartitionPercent)
 	out = append(out, workload.ForeignShare("final phases", s.spec.ForeignSingleHomePercent)...)
@@ -172,7 +173,8 @@ func (s *SmallBank) Shares() []workload.Share {
 	return out
 }
 
-// Rows loads one cell: accounts by the hash of the name, checking and savings by id.
+// Rows implements workload.Workload. The hash of the name determines the cell of an account row; the id determines the
+// cell of checking and savings.
 func (s *SmallBank) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	for _, id := range s.names()[c] {
 		put(nameKey(uint64(id)), binary.BigEndian.AppendUint64(make([]byte, 0, rowSize), uint64(id)))

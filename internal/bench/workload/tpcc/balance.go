@@ -8,17 +8,17 @@ import (
 )
 
 // Dike's dUpdateBalance and dSelectBalance (figure 13) test whether a database has global deadlocks and global
-// snapshots: the first adds to the balances of all warehouses of a group, in any order; the second reads them, and they
+// snapshots. The first adds to the balances of all warehouses of a group, in random order. The second reads them; they
 // must be equal.
 //
-// In Dike the balance is W_YTD, with which consistency conditions 1 and 8 would no longer hold; here it has a separate
-// table. Dike tests deadlocks with updates of five warehouses that are in no group. Their sum cannot be checked, so the
-// updates here are updates of groups.
+// In Dike the balance is W_YTD, which would violate consistency conditions 1 and 8; here it has a separate table. Dike
+// tests deadlocks with updates of five warehouses outside of groups. Their sum cannot be checked, so here updates
+// always cover groups.
 
-// balanceStep is what updateBalance adds, in cents.
+// balanceStep is the amount that updateBalance adds, in cents.
 const balanceStep = 10_00
 
-// updateBalance has no result.
+// updateBalance returns an empty result.
 var updateBalance = &txn.Procedure{
 	ID:      procUpdateBalance,
 	Name:    "updateBalance",
@@ -36,7 +36,7 @@ var updateBalance = &txn.Procedure{
 	},
 }
 
-// selectBalance returns 1 if balances differ. It commits nevertheless, since isolation applies only to the reads of
+// selectBalance returns 1 if balances differ. It commits even then, since isolation levels constrain only the reads of
 // committed transactions.
 var selectBalance = &txn.Procedure{
 	ID:   procSelectBalance,
@@ -78,7 +78,7 @@ func declareBalances(m txn.Mode) func([]byte, *txn.Footprint) error {
 // balanceArgs: W_ID 4 of each warehouse.
 type balanceArgs []byte
 
-// balanceSize is the size of a row, which consists of the balance.
+// balanceSize is the size of a row in bytes; the row is just the balance.
 const balanceSize = 8
 
 func (a balanceArgs) warehouses() int        { return len(a) / 4 }
@@ -103,7 +103,7 @@ func (a balanceArgs) check() error {
 	return nil
 }
 
-// balances draws a group, and the order of its warehouses.
+// balances draws a group and the order of its warehouses.
 func (g *generator) balances(x *terminal) []byte {
 	size := int(g.t.dike.BalanceGroup)
 	groups := g.t.warehouses() / size
@@ -116,8 +116,8 @@ func (g *generator) balances(x *terminal) []byte {
 	return b
 }
 
-// balanceGroup returns the group of a warehouse, and its index in the group. For a warehouse in no group, group is the
-// number of groups. As in Dike, the warehouses of a group are as far apart as possible, and therefore in several
+// balanceGroup returns the group of a warehouse and its index in the group. For a warehouse outside of all groups,
+// group equals groups. As in Dike, the warehouses of a group are as far apart as possible, and therefore in several
 // partitions.
 func (t *TPCC) balanceGroup(w uint32) (group, place, groups int) {
 	groups = t.warehouses() / int(t.dike.BalanceGroup)
@@ -128,18 +128,18 @@ func (t *TPCC) balanceGroup(w uint32) (group, place, groups int) {
 	return i % groups, i / groups, groups
 }
 
-// The sums of an audit about balances, and the names of ledgers and checks.
+// Sums of an audit about balances, and names of ledgers and checks.
 const (
-	totalBalances    = "balances"        // how many there are
+	totalBalances    = "balances"        // number of balances
 	totalBalance     = "balance"         // in cents
-	totalDifferences = "balances-differ" // not 0 where balances of a group differ
-	ledgerBalances   = "tpcc-balances"   // what updateBalance has added
-	ledgerUnequal    = "tpcc-snapshot"   // committed selectBalance that saw balances which differ
+	totalDifferences = "balances-differ" // nonzero if balances of a group differ
+	ledgerBalances   = "tpcc-balances"   // total amount that updateBalance has added
+	ledgerUnequal    = "tpcc-snapshot"   // number of committed selectBalance transactions that read different balances
 	checkEqual       = "tpcc-balances-agree"
 )
 
-// auditBalance adds a row of the table of balances. The rows of a group lie in several shards. A sum compares them:
-// each row has a random weight, and the weights of a group sum to 0.
+// auditBalance adds a row of the balance table to sums. The rows of a group lie in several shards, so a weighted sum
+// compares them: each row has a random weight, and the weights of a group sum to 0.
 func (t *TPCC) auditBalance(sums map[string]int64, w uint32, balance int64) {
 	sums[totalBalances]++
 	sums[totalBalance] += balance
@@ -160,7 +160,7 @@ func (t *TPCC) auditBalance(sums map[string]int64, w uint32, balance int64) {
 	}
 }
 
-// verifyBalances checks what Dike's transactions promise.
+// verifyBalances checks the invariants of Dike's balance transactions.
 func (t *TPCC) verifyBalances(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	var differ []string
 	for _, c := range copies {

@@ -7,10 +7,11 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// delivery delivers the oldest new order of each district of a warehouse (clause 2.7), all in one transaction, which
-// clause 2.7.4.2 allows. It finds these orders in NEW-ORDER. Its footprint can name only the first rows of that table.
+// delivery delivers the oldest new order of each district of a warehouse (clause 2.7) in a single transaction, as
+// clause 2.7.4.2 allows. It finds these orders in NEW-ORDER. The footprint can name only the first rows of that table.
 //
-// The result is the O_ID delivered in each district, 4 each, 0 where there was none: clause 2.7.4.2 skips those.
+// The result is the O_ID delivered in each district, 4 bytes each. It is 0 for a district without a new order, which
+// clause 2.7.4.2 skips.
 var delivery = &txn.Procedure{
 	ID:      procDelivery,
 	Name:    "delivery",
@@ -54,7 +55,7 @@ func (a deliveryArgs) check() error {
 	return checkPlace(a.warehouse(), 1)
 }
 
-// oldest is the range that holds the oldest new order of a district.
+// oldest returns the range of the oldest new order of a district.
 func (a deliveryArgs) oldest(d uint8) txn.Range {
 	r := txn.Prefix(txn.Key(appendGroupKey(make([]byte, 0, groupKeySize), tableNewOrder, a.warehouse(), d)))
 	r.Limit = 1
@@ -118,8 +119,8 @@ func runDelivery(c txn.Ctx, args []byte) ([]byte, error) {
 	return result, nil
 }
 
-// read reads orders with their lines, gives them a carrier and the lines a date, and sums the amounts that the
-// customers must pay. An order and its lines share one piece of memory, as they did when they were entered.
+// read reads orders with their lines, sets the carrier of the orders and the date of the lines, and sums the amounts
+// that the customers must pay. An order and its lines share one allocation, as after newOrder.
 func (a deliveryArgs) read(c txn.Ctx, orders []delivered, keys []txn.Key) error {
 	values, err := c.GetAll(keys)
 	if err != nil {
@@ -172,7 +173,7 @@ func (a deliveryArgs) charge(c txn.Ctx, orders []delivered) error {
 	return nil
 }
 
-// cut cuts keys of one size out of one piece of memory.
+// cut splits all into keys of the given size, which share its memory.
 func cut(all txn.Key, size int) []txn.Key {
 	keys := make([]txn.Key, len(all)/size)
 	for i := range keys {

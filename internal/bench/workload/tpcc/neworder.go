@@ -7,11 +7,11 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// newOrder enters an order (clause 2.4). Its footprint is exact: the rows that it adds have numbers that it reads in
-// the district's row, but lie in groups that it knows.
+// newOrder enters an order (clause 2.4). Its footprint is exact: the numbers of the added rows depend on the district's
+// row, but their groups are known in advance.
 //
-// The result is O_ID (4 bytes), the total amount in cents (8 bytes, clause 2.4.2.2), and a bit for each line (2 bytes).
-// A bit is set if the line's item is brand, not generic.
+// The result is O_ID (4 bytes), the total amount in cents (8 bytes, clause 2.4.2.2) and a bit for each line (2 bytes).
+// The bit is set if the line's brand-generic field is "brand".
 var newOrder = &txn.Procedure{
 	ID:   procNewOrder,
 	Name: "newOrder",
@@ -91,7 +91,7 @@ func (a newOrderArgs) check() error {
 	return nil
 }
 
-// sameAs returns the first line that takes the same stock as line i: clause 2.4.1.5 lets an item occur twice.
+// sameAs returns the first line that uses the same stock row as line i: clause 2.4.1.5 lets an item occur twice.
 func (a newOrderArgs) sameAs(i int) int {
 	stock := string(a.line(i)[:7])
 	for j := range i {
@@ -102,10 +102,10 @@ func (a newOrderArgs) sameAs(i int) int {
 	return i
 }
 
-// newOrderKeys are the keys that a new order knows before it runs, in one piece of memory.
+// newOrderKeys are the keys that a new order knows before it runs, in one string.
 type newOrderKeys txn.Key
 
-// newOrderTables are the tables to whose groups it adds rows.
+// newOrderTables are the tables with a group to which a new order adds rows.
 var newOrderTables = [...]txn.Table{tableOrder, tableNewOrder, tableOrderLine, tableOrdersByCustomer}
 
 const (
@@ -116,7 +116,8 @@ const (
 	newOrderMaxNewKeys = 2*orderKeySize + orderByCustomerKeySize + maxOrderLines*orderLineKeySize
 )
 
-// keys returns the keys; it includes item keys only on request, since they are not in a footprint.
+// keys returns the keys. It includes item keys only if withItems is set, since footprints do not name rows that are
+// everywhere.
 func (a newOrderArgs) keys(withItems bool) newOrderKeys {
 	var room [newOrderMaxKeys]byte
 	w, d, n := a.warehouse(), a.district(), a.lines()
@@ -179,7 +180,7 @@ func runNewOrder(c txn.Ctx, args []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The order and its lines share one piece of memory: its delivery replaces all of them together.
+	// The order and its lines share one allocation: Delivery replaces all of them together.
 	rows := make([]byte, 0, orderSize+n*orderLineSize)
 	unused := false
 	var sum int64
@@ -219,15 +220,14 @@ func runNewOrder(c txn.Ctx, args []byte) ([]byte, error) {
 	return be.AppendUint16(be.AppendUint64(be.AppendUint32(make([]byte, 0, 14), o), uint64(total)), brand), nil
 }
 
-// newOrderRows are what an order's lines read: an item each, and the stock of those lines that are the first to take of
-// it.
+// newOrderRows are the rows that an order's lines read: an item per line, and one stock row for all lines that use it.
 type newOrderRows struct {
 	items [maxOrderLines][]byte
 	stock [maxOrderLines]stockRow // clones
-	same  [maxOrderLines]int      // the line whose stock each takes of
+	same  [maxOrderLines]int      // index of the line whose stock row each line uses
 }
 
-// read reads items and stock, each in one statement.
+// read reads the items and the stock rows, each with one GetAll.
 func (a newOrderArgs) read(c txn.Ctx, k newOrderKeys) (r newOrderRows, err error) {
 	n := a.lines()
 	keys := make([]txn.Key, 0, n)
@@ -263,7 +263,7 @@ func (a newOrderArgs) read(c txn.Ctx, k newOrderKeys) (r newOrderRows, err error
 	return r, nil
 }
 
-// insert adds the rows of order o: the row of the order, and the rows of its lines.
+// insert adds the rows of order o and its lines.
 func (a newOrderArgs) insert(c txn.Ctx, o uint32, rows []byte) {
 	var room [newOrderMaxNewKeys]byte
 	w, d, lines := a.warehouse(), a.district(), (len(rows)-orderSize)/orderLineSize

@@ -7,11 +7,11 @@ import (
 )
 
 // orderStatus reads a customer's balance and last order (clause 2.6). Only the index of orders by customer identifies
-// that order. The footprint is therefore a hint, even if the customer's number is given. Ranges over all orders and
-// lines of the district would make it exact, since they cover all reads of the procedure. But an engine that fetches
-// the whole footprint would fetch 30,000 lines for the ten that it needs.
+// that order, so the footprint is a hint even if the customer's number is given. Ranges over all orders and lines of
+// the district would make it exact. But an engine that fetches the whole footprint would then fetch 30,000 lines for
+// the ten that it needs.
 //
-// The result is C_ID 2, C_BALANCE 8, O_ID 4, O_ENTRY_D 8, O_CARRIER_ID 1, and of each line OL_DELIVERY_D 8 and
+// The result is C_ID 2, C_BALANCE 8, O_ID 4, O_ENTRY_D 8, O_CARRIER_ID 1, and for each line OL_DELIVERY_D 8 and
 // OL_AMOUNT 4.
 var orderStatus = &txn.Procedure{
 	ID:   procOrderStatus,
@@ -40,7 +40,7 @@ func (s *selector) key() txn.Key {
 	return txn.Key(appendCustomerKey(make([]byte, 0, customerKeySize), s.w, s.d, s.number))
 }
 
-// lastOrder is the range of the index that holds the last order of a customer that is selected by number.
+// lastOrder returns the index range of the last order of a customer that is selected by number.
 func (s *selector) lastOrder() txn.Range {
 	r := txn.Prefix(txn.Key(appendCustomersOrdersKey(make([]byte, 0, orderByCustomerKeySize), s.w, s.d, s.number)))
 	r.Reverse, r.Limit = true, 1
@@ -80,7 +80,7 @@ func runOrderStatus(c txn.Ctx, args []byte) (result []byte, err error) {
 	return slices.Clip(result), err
 }
 
-// scanLines calls f for the lines whose keys begin with an order's.
+// scanLines calls f for the lines of an order, whose keys start with order.
 func scanLines(c txn.Ctx, order txn.Key, f func(k txn.Key, line orderLineRow)) (err error) {
 	short := false
 	err = c.Scan(txn.Prefix(order), func(k txn.Key, v []byte) bool {

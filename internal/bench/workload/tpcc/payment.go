@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// payment books a customer's payment with its warehouse and district (clause 2.5). The customer may belong to another
-// warehouse than the payment. The footprint is exact if the customer's number is given. With a last name, only the
-// index identifies the customer.
+// payment books a customer's payment at its warehouse and district (clause 2.5). The customer may belong to a warehouse
+// other than the payment's. The footprint is exact if the customer's number is given. With a last name, only the index
+// identifies the customer.
 //
 // The result is C_ID 2 and the new C_BALANCE 8.
 var payment = &txn.Procedure{
@@ -63,7 +63,7 @@ func (a paymentArgs) check() error {
 	return a.customer().check()
 }
 
-// paymentKeys are the keys that a payment knows before it runs, in one piece of memory.
+// paymentKeys are the keys that a payment knows before it runs, in one string.
 type paymentKeys txn.Key
 
 const paymentHistoryAt = warehouseKeySize + districtKeySize
@@ -126,15 +126,15 @@ func runPayment(c txn.Ctx, args []byte) ([]byte, error) {
 	return be.AppendUint64(be.AppendUint16(make([]byte, 0, 10), by.number), uint64(customer.balance())), nil
 }
 
-// remember inserts the payment at the start of C_DATA. It cuts the end off if the column would have more than 500
-// characters (clause 2.5.2.2).
+// remember returns r with the payment inserted at the start of C_DATA. It truncates C_DATA to 500 characters (clause
+// 2.5.2.2).
 func (r customerRow) remember(by *selector, a paymentArgs) customerRow {
 	at := r.dataAt()
 	b := a.appendNote(append(make([]byte, 0, at+maxData), r[:at]...), by)
 	return append(b, r[at:][:min(len(r)-at, at+maxData-len(b))]...)
 }
 
-// appendNote appends what C_DATA keeps of the payment.
+// appendNote appends the note about the payment that C_DATA keeps.
 func (a paymentArgs) appendNote(b []byte, by *selector) []byte {
 	for _, n := range [...]uint64{uint64(by.number), uint64(by.d), uint64(by.w), uint64(a.district()), uint64(a.warehouse()), uint64(a.amount())} {
 		b = append(strconv.AppendUint(b, n, 10), ' ')
@@ -142,7 +142,7 @@ func (a paymentArgs) appendNote(b []byte, by *selector) []byte {
 	return b
 }
 
-// selector says which customer a transaction is about: by number, or by last name (clause 2.5.1.2).
+// selector identifies the customer of a transaction by number or by last name (clause 2.5.1.2).
 type selector struct {
 	w      uint32
 	d      uint8
@@ -150,7 +150,8 @@ type selector struct {
 	number uint16 // of the customer or of the last name
 }
 
-// customerArgs is the size of a selector in arguments: C_W_ID 4, C_D_ID 1, 0 or 1 for by name 1, number 2.
+// customerArgs is the size of a selector in arguments: C_W_ID 4, C_D_ID 1, a byte that is 1 for a selection by name,
+// number 2.
 const customerArgs = 8
 
 func readSelector(b []byte) selector {
@@ -172,13 +173,13 @@ func (s selector) check() error {
 	return checkPlace(s.w, s.d)
 }
 
-// namesakes is the range of the index that holds the customers with the last name.
+// namesakes returns the index range of the customers with the last name.
 func (s *selector) namesakes() txn.Range {
 	return txn.Prefix(txn.Key(appendNameKey(make([]byte, 0, groupKeySize+16), s.w, s.d, s.number)))
 }
 
-// find returns the number of the customer with the last name. Of the n customers with that name, in the order of their
-// first names, it is the customer at n/2, rounded up (clause 2.5.2.2).
+// find returns the number of the customer with the last name. Of n such customers, sorted by first name, it selects the
+// one at position n/2, rounded up (clause 2.5.2.2).
 func (s *selector) find(c txn.Ctx) (uint16, error) {
 	var room [32]uint16
 	found := room[:0]

@@ -8,10 +8,10 @@ import (
 )
 
 // stockLevel counts the items of a district's last 20 orders whose stock is below a threshold (clause 2.8). Only the
-// orders' lines identify these items. The specification would accept reads that are no snapshot (clause 2.8.2.3); here
-// it is a transaction like any other.
+// orders' lines identify these items. Clause 2.8.2.3 permits weaker isolation; here the transaction runs at the same
+// isolation as the others.
 //
-// Given several warehouses, it counts in the same district of all of them: dStockLevel of Dike (figure 12).
+// With several warehouses it counts in the same district of each: dStockLevel of Dike (figure 12).
 //
 // The result is the number of items, 4.
 var stockLevel = &txn.Procedure{
@@ -37,12 +37,12 @@ type stockLevelArgs []byte
 
 const (
 	stockLevelArgsSize = 6
-	// recentOrders is the number of orders that are looked at, and recentLines the most lines that they may have.
+	// recentOrders is the number of orders that it inspects, and recentLines is the maximum number of their lines.
 	recentOrders = 20
 	recentLines  = recentOrders * maxOrderLines
 )
 
-// warehouses is the number of warehouses, and warehouse returns warehouse i.
+// warehouses returns the number of warehouses, and warehouse returns warehouse i.
 func (a stockLevelArgs) warehouses() int { return 1 + (len(a)-stockLevelArgsSize)/4 }
 func (a stockLevelArgs) warehouse(i int) uint32 {
 	if i == 0 {
@@ -83,15 +83,15 @@ func (a stockLevelArgs) check() error {
 	return nil
 }
 
-// keys returns the key of the district's row in warehouse i, and the key of the group of its order lines.
+// keys returns the key of the district's row in warehouse i, followed by the key of the group of its order lines.
 func (a stockLevelArgs) keys(i int) txn.Key {
 	var room [districtKeySize + groupKeySize]byte
 	return txn.Key(appendGroupKey(appendDistrictKey(room[:0], a.warehouse(i), a.district()), tableOrderLine, a.warehouse(i), a.district()))
 }
 
-// lastLines is the range of the last lines of a district, which contains the lines of the last 20 orders. That their
-// numbers are D_NEXT_O_ID - 20 or more is known only later. The range therefore starts with the last order, so that the
-// footprint can name it.
+// lastLines returns a range of the last lines of a district that includes the lines of its last 20 orders. Their first
+// number, D_NEXT_O_ID - 20, is unknown when the footprint is declared, so the range starts at the last order and runs
+// backwards.
 func lastLines(group txn.Key) txn.Range {
 	r := txn.Prefix(group)
 	r.Reverse, r.Limit = true, recentLines
@@ -111,7 +111,7 @@ func runStockLevel(c txn.Ctx, args []byte) ([]byte, error) {
 	return be.AppendUint32(make([]byte, 0, 4), low), nil
 }
 
-// low counts the items that run short in the i-th warehouse.
+// low returns the number of items below the threshold in warehouse i.
 func (a stockLevelArgs) low(c txn.Ctx, i int) (low uint32, err error) {
 	k := a.keys(i)
 	v, err := get(c, k[:districtKeySize], districtHead)

@@ -8,10 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// updateStock takes items from stock, as the lines of an order do: dUpdateStock of Dike (figure 7), with all its lines
-// in one transaction. Dike's code commits after each line, so that its co-access is none.
+// updateStock takes items from stock like the lines of an order: dUpdateStock of Dike (figure 7), with all lines in one
+// transaction. Dike's code commits after each line, so its transactions have no co-access.
 //
-// It has no result.
+// The result is empty.
 var updateStock = &txn.Procedure{
 	ID:   procUpdateStock,
 	Name: "updateStock",
@@ -77,7 +77,7 @@ func (a updateStockArgs) check() error {
 	return nil
 }
 
-// updateStock draws an update of stock: of one warehouse in a partition, or of a co-access group (section 4.3.2).
+// updateStock draws an update of stock at one warehouse of a partition, or of a co-access group (Dike, section 4.3.2).
 func (g *generator) updateStock(x *terminal, counts []workload.Count) []byte {
 	t, b := g.t, g.room(maxOrderLines*stockUpdateSize)
 	line := func(w uint32) {
@@ -110,11 +110,12 @@ func (g *generator) updateStock(x *terminal, counts []workload.Count) []byte {
 	return b
 }
 
-// distribute draws whether a transaction at warehouse w is distributed, and which other cells it then touches (section
-// 4.2.1), and counts both.
+// distribute draws whether a transaction at warehouse w is distributed, and which other cells it accesses (Dike,
+// section 4.2.1). It counts both.
 //
-// Dike does not know which node holds a warehouse: it draws as many warehouses as lie in distributionDegree nodes on
-// average (equation 2). Here that is known, so that a distributed transaction touches exactly as many.
+// Dike does not know which node stores a warehouse. It draws the number of warehouses that lie in distributionDegree
+// nodes on average (equation 2). Here the location is known, so a distributed transaction accesses exactly that number
+// of cells.
 func (g *generator) distribute(w uint32, counts []workload.Count) (others []int) {
 	ratio := g.t.spec.Remote.DistributionRatioPercent
 	if ratio == nil {
@@ -142,13 +143,13 @@ func (g *generator) distribute(w uint32, counts []workload.Count) (others []int)
 	return g.chosen[:degree-1]
 }
 
-// warehouseIn draws a warehouse of the i-th cell.
+// warehouseIn draws a warehouse of cell i.
 func (g *generator) warehouseIn(i int) uint32 {
 	c := g.t.cells.cell(i)
 	return g.t.nth(c, g.rng.IntN(g.t.cells.warehouses(c)))
 }
 
-// stockLevel draws a stock level (clause 2.8.1), of several warehouses where it is distributed.
+// stockLevel draws a stock level (clause 2.8.1); a distributed one has several warehouses.
 func (g *generator) stockLevel(x *terminal, counts []workload.Count) []byte {
 	threshold := uint8(10 + g.rng.IntN(11))
 	cells := g.distribute(x.warehouse, counts[shareDistributedStockLevels:])

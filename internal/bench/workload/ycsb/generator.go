@@ -11,37 +11,37 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// noiseSize is the length of the random bytes that fields are cut from.
+// noiseSize is the length of the random bytes from which field values are cut.
 const noiseSize = 4096
 
 type generator struct {
 	w      *YCSB
 	region geo.Region
-	stream uint32 // plus 1
+	stream uint32 // stream number plus 1; 0 marks a loaded record
 	rng    *rand.Rand
-	mix    workload.Mix // of kinds
+	mix    workload.Mix // of operation kinds
 	cells  *workload.Cells
-	pools  []*pool  // by cell, or a single pool for all
+	pools  []*pool  // by cell, or a single pool for all records
 	next   []uint64 // number of the next record to insert, by cell
 	noise  []byte
 
-	operations []operation // of the transaction being made
+	operations []operation // of the transaction that Next is creating
 	underway   []args      // by client
 	unknown    map[txn.ID]args
 	tally      tally
-	counts     [2]workload.Count // of YCSB.Shares
+	counts     [2]workload.Count // for YCSB.Shares
 	moreHomes  workload.Count
 	foreign    workload.Count
 	marked     []uint64 // a bit for each loaded record that is known to be written
 }
 
-// tally sums up what transactions have done.
+// tally sums the effects of transactions.
 type tally struct {
 	writes, inserts workload.Interval
-	written         []workload.Interval // different loaded records, by home, with blind updates
+	written         []workload.Interval // distinct loaded records, by home; only with blind updates
 }
 
-// NewGenerator makes the transactions of the clients of one load generator.
+// NewGenerator implements workload.Workload.
 func (w *YCSB) NewGenerator(c workload.GeneratorConfig) workload.Generator { return w.newGenerator(c) }
 
 func (w *YCSB) newGenerator(c workload.GeneratorConfig) *generator {
@@ -73,10 +73,10 @@ func (w *YCSB) newGenerator(c workload.GeneratorConfig) *generator {
 	return g
 }
 
-// index is the index of a cell in next. It is also the index in pools, unless a single pool serves all cells.
+// index returns the index of a cell in next, and in pools unless a single pool serves all cells.
 func (g *generator) index(c geo.Cell) int { return int(c.Home)*g.w.placement.Partitions + c.Partition }
 
-// pool returns the records to choose among in a cell.
+// pool returns the pool from which operations in a cell choose their records.
 func (g *generator) pool(c geo.Cell) *pool {
 	if len(g.pools) == 1 {
 		return g.pools[0]
@@ -84,7 +84,7 @@ func (g *generator) pool(c geo.Cell) *pool {
 	return g.pools[g.index(c)]
 }
 
-// plan draws the operations of a transaction.
+// plan draws the operations of the next transaction.
 func (g *generator) plan() {
 	g.operations = g.operations[:0]
 	anywhere, hot := g.w.anywhere(), 0
@@ -106,6 +106,7 @@ func (g *generator) plan() {
 			}
 			n := &g.next[g.index(c)]
 			g.add(opInsert, position{c, *n, g.stream}, allFields)
+			// The number stays used if the insert fails: a retry is a new transaction with a new record.
 			*n++
 		case opScan:
 			g.addScan(g.pool(c).choose(i < hot), 1+uint64(g.rng.Int32N(g.w.spec.MaxScanRecords)))
@@ -121,12 +122,12 @@ func (g *generator) plan() {
 	}
 }
 
-// anyCell draws the cell of a record to insert with locality None.
+// anyCell draws the cell of an inserted record with locality None.
 func (g *generator) anyCell() geo.Cell {
 	return geo.Cell{Home: geo.Region(g.rng.IntN(g.w.placement.Regions)), Partition: g.rng.IntN(g.w.placement.Partitions)}
 }
 
-// drawCell draws the cell of an operation with locality None.
+// drawCell draws the cell of one operation with locality None.
 func (g *generator) drawCell() geo.Cell {
 	if kind(g.mix.Draw(g.rng)) == opInsert {
 		return g.anyCell()
@@ -138,7 +139,7 @@ func (g *generator) add(k kind, at position, field uint16) {
 	g.operations = append(g.operations, operation{k, field, refOf(g.w.placement, g.w.ordered, at.cell, at.n, at.stream)})
 }
 
-// addScan adds a scan of the next length places of a cell, from a record on, group by group.
+// addScan adds a scan of length consecutive records from from on, as one operation per group.
 func (g *generator) addScan(from position, length uint64) {
 	for n, end := from.n, from.n+length; n < end; {
 		first := refOf(g.w.placement, true, from.cell, n, 0)
@@ -148,7 +149,7 @@ func (g *generator) addScan(from position, length uint64) {
 	}
 }
 
-// Next makes a transaction.
+// Next implements workload.Generator.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	g.plan()
 	fieldBytes, size := int(g.w.spec.FieldBytes), g.w.recordBytes()
@@ -202,7 +203,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	return r
 }
 
-// Done sums the committed effects.
+// Done implements workload.Generator: it adds the effects of the transaction to the tally.
 func (g *generator) Done(client int, o txn.Outcome) {
 	a := g.underway[client]
 	g.underway[client] = nil
@@ -212,12 +213,13 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	case txn.Unknown:
 		g.count(&g.tally, a, 0, 1)
 		if len(g.unknown) < workload.MaxUnknown {
+			// Only the operations matter for the ledger; the payload would keep up to 64 KiB per write.
 			g.unknown[o.ID] = slices.Clone(a[:len(a)-len(a.payload())])
 		}
 	}
 }
 
-// Late narrows the ledger by the truth about a transaction that was unknown.
+// Late implements workload.Generator: it replaces the bounds of an unknown transaction by its true effect.
 func (g *generator) Late(o txn.Outcome) {
 	a, ok := g.unknown[o.ID]
 	if !ok || o.Status == txn.Unknown {
@@ -231,7 +233,8 @@ func (g *generator) Late(o txn.Outcome) {
 	}
 }
 
-// count moves the bounds of t by low and high for each effect of a transaction. It is committed if low is 1.
+// count moves the bounds of t by low and high for each effect of a transaction. low is 1 only if the transaction is
+// known to be committed.
 func (g *generator) count(t *tally, a args, low, high int64) {
 	for i := range a.operations() {
 		o := a.operation(i)
@@ -243,6 +246,7 @@ func (g *generator) count(t *tally, a args, low, high int64) {
 		case o.kind == opInsert:
 			t.inserts.Low += low
 			t.inserts.High += high
+			// Choose the record for later reads only once it certainly exists.
 			if low > 0 {
 				c, n := g.locate(o.ref)
 				p := g.pool(c)
@@ -255,16 +259,16 @@ func (g *generator) count(t *tally, a args, low, high int64) {
 			if low > 0 && g.mark(g.w.number(o.ref)) {
 				written.Low++
 			} else if low > 0 {
-				written.High-- // it was counted before
+				written.High-- // the record was counted by an earlier write
 			}
 		}
 	}
 }
 
-// locate is the inverse of refOf.
+// locate returns the cell and number of a record; it is the inverse of refOf.
 func (g *generator) locate(r ref) (geo.Cell, uint64) { return g.w.placement.Locate(g.w.number(r)) }
 
-// mark notes that a loaded record is known to be written, and reports whether that is new.
+// mark records that a loaded record is known to be written. It reports whether this is the first write.
 func (g *generator) mark(number uint64) bool {
 	if g.marked == nil {
 		g.marked = make([]uint64, g.w.spec.Records/64+1)
@@ -277,9 +281,10 @@ func (g *generator) mark(number uint64) bool {
 	return true
 }
 
-// Ledger sums up the effects of all transactions.
+// Ledger returns the summed effects of all transactions; transactions in flight count as unknown.
 func (g *generator) Ledger() workload.Ledger {
 	t := g.tally
+	// Counting transactions in flight must not change the generator's own bounds.
 	t.written = slices.Clone(t.written)
 	for _, a := range g.underway {
 		if a != nil {
@@ -301,7 +306,7 @@ func (g *generator) Ledger() workload.Ledger {
 	return l
 }
 
-// Realised counts what YCSB.Shares lists.
+// Realised returns the counts for YCSB.Shares.
 func (g *generator) Realised() []workload.Count {
 	counts := g.counts[:2:2]
 	if g.w.spec.HomesThetaPercent != nil {

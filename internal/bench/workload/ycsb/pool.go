@@ -8,23 +8,23 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// position names a record by where it is: the number that it has in its cell, and the stream that inserted it, plus 1,
-// or 0.
+// position identifies a record by its cell and its number there. stream is the stream that inserted it, plus 1, or 0
+// for a loaded record.
 type position struct {
 	cell   geo.Cell
 	n      uint64
 	stream uint32
 }
 
-// pool is the set of records that a generator chooses from: the records of a cell, or of the whole database. The loaded
-// records have the first ranks. The records that the generator has inserted follow, once it knows that they exist.
+// pool is the set of records from which a generator chooses: the records of a cell, or of the whole database. Loaded
+// records come first. Records that the generator has inserted follow once their commit is known.
 type pool struct {
 	w        *YCSB
 	rng      *rand.Rand
-	cell     geo.Cell // of the records, unless they are all
+	cell     geo.Cell // of the records; unused if the pool is the whole database
 	loaded   uint64
 	inserted []position
-	stride   uint64 // has no divisor in common with loaded
+	stride   uint64 // coprime to loaded
 	zipf     *workload.Zipf
 }
 
@@ -39,8 +39,8 @@ func newPool(w *YCSB, rng *rand.Rand, c geo.Cell) *pool {
 	return p
 }
 
-// choose draws a record by the workload's distribution. hot requests one of the hot records of a home, if the home has
-// any.
+// choose draws a record from the workload's distribution. If hot is set and the home has hot records, it draws one of
+// them.
 func (p *pool) choose(hot bool) position {
 	known := p.loaded + uint64(len(p.inserted))
 	switch p.w.distribution {
@@ -61,20 +61,22 @@ func (p *pool) choose(hot bool) position {
 	}
 	rank := p.zipf.Draw(p.rng, known) - 1
 	if p.w.distribution == v1alpha1.YCSBLatest {
+		// YCSB's "latest": the newest record has rank 1.
 		return p.at(known - 1 - rank)
 	}
 	return p.at(p.scatter(rank))
 }
 
-// scatter keeps popular records that have an order from being neighbours.
+// scatter maps a rank to a record, so that popular records with ordered keys are not neighbours.
 func (p *pool) scatter(rank uint64) uint64 {
 	if !p.w.ordered || rank >= p.loaded {
 		return rank
 	}
+	// The stride is coprime to loaded, so the mapping is a permutation.
 	return rank * p.stride % p.loaded
 }
 
-// at returns a record by its number in the pool.
+// at returns the record with index i in the pool.
 func (p *pool) at(i uint64) position {
 	switch {
 	case i >= p.loaded:

@@ -8,18 +8,18 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Numbers of the procedures. They travel, so they never change.
+// Procedure numbers. They are part of messages, so they never change.
 const (
 	procPoints  txn.ProcID = 48
 	procOrdered txn.ProcID = 49
 )
 
-// abortNoRecord happens where a database shows a state older than an insert that its client knows to be committed, or
-// where it does not work.
+// abortNoRecord occurs if a database shows a state older than an insert that the client knows to be committed, or if
+// the database is faulty.
 const abortNoRecord = txn.Abort("no-record")
 
-// Procedures returns the stored procedures of YCSB: the operations of a transaction one after another, on records that
-// cannot be scanned and on records that can.
+// Procedures returns the stored procedures of YCSB, which execute the operations of a transaction in order. One works
+// on point keys, the other on ordered keys, which can be scanned.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{points, scannable} }
 
 var (
@@ -27,19 +27,19 @@ var (
 	scannable = procedure(procOrdered, "ycsbOrdered", true)
 )
 
-// kind is what an operation does.
+// kind is the kind of an operation.
 type kind uint8
 
 const (
 	opRead kind = iota
 	opUpdate
 	opInsert
-	opScan // of places of one group; a scan of several groups is several of these
+	opScan // of places in one group; a scan of several groups is split into several opScan operations
 	opReadModifyWrite
 	numKinds
 )
 
-// allFields, in place of a field, is all of them.
+// allFields is the field number that stands for all fields.
 const allFields = 1<<16 - 1
 
 // Limits of a transaction's arguments.
@@ -66,7 +66,7 @@ func (a args) fields() int     { return int(binary.BigEndian.Uint16(a[2:])) }
 func (a args) fieldBytes() int { return int(binary.BigEndian.Uint32(a[4:])) }
 func (a args) writer() uint64  { return binary.BigEndian.Uint64(a[8:]) }
 
-// recordBytes is the size of a record.
+// recordBytes returns the size of a record in bytes.
 func (a args) recordBytes() int { return headerSize + a.fields()*a.fieldBytes() }
 
 // payload returns the bytes that the operations write.
@@ -98,7 +98,7 @@ func appendOperation(b []byte, o operation) []byte {
 	return binary.BigEndian.AppendUint64(b, o.shard)
 }
 
-// blind reports whether the operation writes a record that it does not read.
+// blind reports whether the operation writes a record without reading it.
 func (o *operation) blind() bool {
 	return o.kind == opInsert || o.kind == opUpdate && o.field == allFields
 }
@@ -108,7 +108,7 @@ func (o *operation) increments() bool {
 	return o.kind == opReadModifyWrite || o.kind == opUpdate && o.field != allFields
 }
 
-// mode is the access mode of the operation on its record.
+// mode returns the access mode of the operation on its record.
 func (o *operation) mode() txn.Mode {
 	switch {
 	case o.blind():
@@ -119,7 +119,7 @@ func (o *operation) mode() txn.Mode {
 	return txn.Read
 }
 
-// written is the number of bytes that the operation writes.
+// written returns the number of bytes that the operation takes from the payload.
 func (o *operation) written(fieldBytes, recordBytes int) int {
 	switch {
 	case o.blind():
@@ -132,7 +132,7 @@ func (o *operation) written(fieldBytes, recordBytes int) int {
 	return fieldBytes
 }
 
-// read is the most records that the operation returns.
+// read returns the maximum number of records that the operation returns.
 func (o *operation) read() int {
 	switch o.kind {
 	case opRead, opReadModifyWrite:
@@ -177,13 +177,15 @@ func (a args) check(ordered bool) error {
 	if err := txn.CheckLen(a, argsHead+n*operationSize+written); err != nil {
 		return err
 	}
+	// check runs before execution, so a transaction can never build a result beyond the limit.
 	if read*(size-headerSize) > maxResultBytes {
 		return fmt.Errorf("%d records of %d bytes are read, more than %d bytes in all", read, size-headerSize, maxResultBytes)
 	}
 	return nil
 }
 
-// keys cuts the keys of the operations from one string, since this runs for every transaction on every node.
+// keys returns the keys of the operations, cut from one string to save allocations: this runs for every transaction on
+// every node.
 type keys struct {
 	left    txn.Key
 	ordered bool
@@ -202,7 +204,7 @@ func (a args) keys(ordered bool) keys {
 	return keys{txn.Key(b), ordered}
 }
 
-// next returns the next key, of a record of this stream.
+// next returns the next key, whose record was inserted by stream-1, or was loaded if stream is 0.
 func (k *keys) next(stream uint32) txn.Key {
 	n := pointSize
 	if k.ordered {
@@ -249,7 +251,7 @@ func procedure(id txn.ProcID, name string, ordered bool) *txn.Procedure {
 	}
 }
 
-// addPoint adds the use of a row without a group, which may have been added before.
+// addPoint adds an access of a row without a group. If the row is already in f, it merges the modes.
 func addPoint(f *txn.Footprint, k txn.Key, m txn.Mode) {
 	for i := range f.Accesses {
 		if a := &f.Accesses[i]; a.Key == k {
@@ -260,8 +262,8 @@ func addPoint(f *txn.Footprint, k txn.Key, m txn.Mode) {
 	f.Add(k, m)
 }
 
-// run carries out the operations. It returns the fields of all records that were read, by reads, scans and
-// read-modify-writes, in their order.
+// run executes the operations. It returns the fields of all records that reads, scans and read-modify-writes return, in
+// order.
 func (a args) run(c txn.Ctx, ordered bool) (result []byte, err error) {
 	size := a.recordBytes()
 	reads, writes := 0, 0
@@ -275,7 +277,7 @@ func (a args) run(c txn.Ctx, ordered bool) (result []byte, err error) {
 	if reads > 0 {
 		result = make([]byte, 0, reads*(size-headerSize))
 	}
-	var room []byte // The new values share one piece of memory, for one allocation instead of one per write.
+	var room []byte // The new values share one allocation.
 	if writes > 0 {
 		room = make([]byte, writes*size)
 	}
@@ -307,6 +309,7 @@ func (a args) run(c txn.Ctx, ordered bool) (result []byte, err error) {
 		}
 		k := keys.next(o.stream)
 		old, err := c.Get(k)
+		// A record of the wrong size was not written by this workload's parameters.
 		if err == txn.ErrNotFound || err == nil && len(old) != size {
 			return nil, abortNoRecord
 		}
@@ -319,6 +322,7 @@ func (a args) run(c txn.Ctx, ordered bool) (result []byte, err error) {
 		if !o.increments() {
 			continue
 		}
+		// The capacity ends with the record, so that no write can reach the next value.
 		record := room[:size:size]
 		room = room[size:]
 		putHeader(record, counter(old)+1, a.writer())
@@ -333,5 +337,5 @@ func (a args) run(c txn.Ctx, ordered bool) (result []byte, err error) {
 	return result, nil
 }
 
-// Aborts are the reasons for which procedures abort.
+// Aborts are the reasons with which procedures abort.
 var Aborts = []txn.Abort{abortNoRecord}

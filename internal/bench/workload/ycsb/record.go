@@ -9,29 +9,28 @@ import (
 
 const table txn.Table = 0
 
-// The records of a cell are numbered in their order: the loaded records from 0, and after them the inserted records.
-// Each stream of clients uses separate numbers for inserted records. place is the number of a record in its group, from
-// 0 to groupSize-1.
+// Records of a cell are numbered in key order: loaded records from 0, then inserted records. Each stream of clients
+// numbers its inserted records separately. place is the index of a record in its group, from 0 to groupSize-1.
 //
 //	point   integer key: the n-th shard number of the cell | stream + 1, 4 bytes, if inserted
 //	ordered ordered key: the (n / groupSize)-th shard number of the cell | no group name | place | stream + 1, 4 bytes, if inserted
 const groupSize = 64
 
-// Sizes of keys; keys of inserted records have streamSize bytes more.
+// Sizes of keys, in bytes. Keys of inserted records are longer by streamSize.
 const (
 	pointSize   = 9
 	orderedSize = 11
 	streamSize  = 4
 )
 
-// ref names a record.
+// ref identifies a record by the parts of its key.
 type ref struct {
 	shard  uint64
-	place  uint8  // in its group; 0 for a point
-	stream uint32 // that inserted it, plus 1; 0 if it was loaded
+	place  uint8  // index in its group; 0 for a point key
+	stream uint32 // stream that inserted it, plus 1; 0 if it was loaded
 }
 
-// refOf returns the n-th record of a cell, which stream-1 inserted, or which was loaded if stream is 0.
+// refOf returns the n-th record of a cell. stream is the inserting stream plus 1, or 0 for a loaded record.
 func refOf(p geo.Placement, ordered bool, c geo.Cell, n uint64, stream uint32) ref {
 	if !ordered {
 		return ref{p.ShardNumber(c, n), 0, stream}
@@ -52,7 +51,7 @@ func (r ref) appendKey(b []byte, ordered bool) []byte {
 	return b
 }
 
-// parseKey returns the record that has a key.
+// parseKey returns the record with key k; ok is false if no record can have that key.
 func parseKey(k txn.Key) (r ref, ok bool) {
 	if len(k) < pointSize || !k.Valid() || k.Table() != table {
 		return ref{}, false
@@ -88,7 +87,7 @@ const headerSize = 16
 func counter(record []byte) uint64 { return binary.BigEndian.Uint64(record) }
 func writer(record []byte) uint64  { return binary.BigEndian.Uint64(record[8:]) }
 
-// putHeader sets the header.
+// putHeader writes the header of a record.
 func putHeader(record []byte, counter, writer uint64) {
 	binary.BigEndian.PutUint64(record, counter)
 	binary.BigEndian.PutUint64(record[8:], writer)

@@ -1,11 +1,11 @@
 // Package ycsb is the Yahoo! Cloud Serving Benchmark (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB",
-// SoCC 2010). It has the core workloads A to F and free mixes of reads, updates, inserts, scans and read-modify-writes.
-// It also has the transactional form that papers on geo-distributed databases use, with several operations in a
-// transaction (Minerva, section 5.2: ten). Records are distributed evenly over all cells (home region and partition).
-// Clients work on records whose home is their region, except for a configurable share.
+// SoCC 2010). It has the core workloads A to F and configurable mixes of reads, updates, inserts, scans and
+// read-modify-writes. It also has the transactional form of papers on geo-distributed databases, with several
+// operations in a transaction (Minerva, section 5.2: ten). Records are distributed evenly over all cells (home region
+// and partition). Clients access records whose home is their region, except for a configurable share.
 //
-// A mix with scans gives records an order, in groups of 64 neighbours, which engines that order before they execute
-// lock as one row. Other mixes use keys without groups, so that operations on different records never conflict.
+// A mix with scans uses ordered keys in groups of 64 neighbours. Engines that order transactions before execution lock
+// a group as one row. Other mixes use keys without groups, so that operations on different records never conflict.
 package ycsb
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Names in ledgers and audits. The names of written records are followed by the name of the records' home region.
+// Names in ledgers and audits. Names that end with a dash are followed by the home region of the records.
 const (
 	ledgerWrites  = "ycsb-writes"
 	ledgerInserts = "ycsb-inserts"
@@ -42,11 +42,11 @@ type YCSB struct {
 	seed         uint64
 	topology     *geo.Topology
 	placement    geo.Placement
-	ordered      bool            // records have an order
-	expected     func() [2]int64 // estimate, made once
+	ordered      bool            // records have ordered keys
+	expected     func() [2]int64 // estimate, computed once
 }
 
-// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+// New binds the workload to a topology. Errors name the manifest's field and its valid values.
 func New(spec v1alpha1.YCSB, seed uint64, t *geo.Topology) (*YCSB, error) {
 	const field = "spec.workload.ycsb."
 	w := &YCSB{spec: spec, mix: spec.Shares(), distribution: spec.Choice(), seed: seed, topology: t, placement: t.Placement()}
@@ -109,33 +109,33 @@ func (w *YCSB) locality() workload.Locality {
 		ForeignSingleHomePercent: s.ForeignSingleHomePercent}
 }
 
-// anywhere reports whether clients work on records wherever these live.
+// anywhere reports whether clients access records regardless of their home.
 func (w *YCSB) anywhere() bool { return w.spec.Locality == v1alpha1.YCSBAnywhere }
 
 // wholeWrites reports whether writes replace all fields of a record.
 func (w *YCSB) wholeWrites() bool { return w.spec.WriteAllFields || w.spec.FieldCount == 1 }
 
-// blindUpdates reports whether there are updates that do not read.
+// blindUpdates reports whether the mix has updates that do not read their record.
 func (w *YCSB) blindUpdates() bool { return w.mix.Update > 0 && w.wholeWrites() }
 
-// recordBytes is the size of a record.
+// recordBytes returns the size of a record in bytes.
 func (w *YCSB) recordBytes() int { return headerSize + int(w.spec.FieldCount)*int(w.spec.FieldBytes) }
 
-// loaded is the number of records that a cell has at the beginning.
+// loaded returns the number of records that are loaded into a cell.
 func (w *YCSB) loaded(c geo.Cell) uint64 {
 	return w.placement.ShardNumbersBelow(uint64(w.spec.Records), c)
 }
 
-// Name is ycsb.
+// Name implements workload.Workload.
 func (w *YCSB) Name() string { return "ycsb" }
 
-// The types of transactions with several operations.
+// Types of transactions with several operations.
 const (
 	typeReadOnly = iota
 	typeReadWrite
 )
 
-// The types of transactions whose number of homes is drawn.
+// Types of transactions if the number of homes is drawn.
 const (
 	typeOneHome = iota
 	typeTwoHomes
@@ -155,7 +155,7 @@ func TypesOf(spec *v1alpha1.YCSB) []string {
 	return []string{"readOnly", "readWrite"}
 }
 
-// Never returns the reason why no transaction of a type runs, or an empty string if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some run.
 func Never(spec *v1alpha1.YCSB, transaction string) string {
 	m, kind := spec.Shares(), slices.Index(TypesOf(spec), transaction)
 	var share int32
@@ -180,16 +180,16 @@ func Never(spec *v1alpha1.YCSB, transaction string) string {
 	return "the preset or the mix of spec.workload.ycsb leaves it out"
 }
 
-// shares lists a mix by kind of operation.
+// shares returns the shares of a mix by kind of operation, in percent.
 func shares(m *v1alpha1.YCSBMix) [numKinds]int32 {
 	return [numKinds]int32{opRead: m.Read, opUpdate: m.Update, opInsert: m.Insert, opScan: m.Scan, opReadModifyWrite: m.ReadModifyWrite}
 }
 
-// Types returns the types of TypesOf.
+// Types implements workload.Workload.
 func (w *YCSB) Types() []string { return TypesOf(&w.spec) }
 
-// Shares returns the configured shares of multi-home and multi-partition transactions or, with locality None, the
-// shares that follow from it.
+// Shares returns the configured shares of multi-home and multi-partition transactions. With locality None these shares
+// follow from the distribution and are estimated.
 func (w *YCSB) Shares() []workload.Share {
 	shares := workload.LocalityShares("transactions", w.spec.MultiHomePercent, w.spec.MultiPartitionPercent)
 	if w.spec.HomesThetaPercent != nil {
@@ -212,10 +212,11 @@ func (w *YCSB) moreHomes() int64 {
 	if all == 0 {
 		return 0
 	}
+	// Zipf draws the number of further homes; rank 1, two homes in all, has the probability 1/all.
 	return int64(math.Round(1e6 * (1 - 1/all)))
 }
 
-// Rows loads one cell: records that were never written, with fields from the seed.
+// Rows implements workload.Workload. The loaded records count as never written; their fields derive from the seed.
 func (w *YCSB) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	size := w.recordBytes()
 	for n := range w.loaded(c) {
@@ -238,10 +239,10 @@ func (w *YCSB) Size() workload.Size {
 	return workload.Size{Field: "records", Value: w.spec.Records, Rows: w.spec.Records, Bytes: w.spec.Records * (9 + int64(w.recordBytes()))}
 }
 
-// Everywhere loads nothing: every record lies in a cell.
+// Everywhere implements workload.Workload. It loads nothing: every record belongs to a cell.
 func (w *YCSB) Everywhere(func(txn.Key, []byte)) {}
 
-// number returns the index of a record in the whole database, which is unique if the record was loaded.
+// number returns the index of a record in the whole database. It is unique among loaded records.
 func (w *YCSB) number(r ref) uint64 {
 	if !w.ordered {
 		return r.shard
@@ -250,7 +251,7 @@ func (w *YCSB) number(r ref) uint64 {
 	return w.placement.ShardNumber(c, group*groupSize+uint64(r.place))
 }
 
-// KeyName names a record by its number. For an inserted record it adds the stream of its client: record(17),
+// KeyName names a record by its number. For an inserted record it adds the stream of the inserting client: record(17),
 // record(1017 of stream 3).
 func (w *YCSB) KeyName(k txn.Key) string {
 	r, ok := parseKey(k)
@@ -263,8 +264,8 @@ func (w *YCSB) KeyName(k txn.Key) string {
 	return fmt.Sprintf("record(%d)", w.number(r))
 }
 
-// Audit counts records and sums up their counters. With blind updates it counts the loaded records that were written,
-// instead.
+// Audit counts records and sums their write counters. With blind updates it instead counts, by home, the loaded records
+// that were written.
 func (w *YCSB) Audit(rows workload.Rows) map[string]int64 {
 	var records, writes int64
 	written := make([]int64, w.placement.Regions)
@@ -291,8 +292,8 @@ func (w *YCSB) Audit(rows workload.Rows) map[string]int64 {
 }
 
 // Verify checks, in every copy, that the loaded and the inserted records exist, and that no write was lost or applied
-// twice. The check of writes is exact if all writers of a record have read it. Blind updates leave no trace of earlier
-// updates, so with them the written records are counted.
+// twice. The check of writes is exact if every writer of a record has read it. Blind updates overwrite the traces of
+// earlier updates, so with them the check compares numbers of written records.
 func (w *YCSB) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	checks := []workload.Check{workload.WithinLedger("ycsb-records", auditRecords, w.spec.Records, copies, ledger[ledgerInserts])}
 	if w.blindUpdates() {
@@ -303,13 +304,14 @@ func (w *YCSB) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 	return append(checks, workload.CopiesAgree(copies))
 }
 
-// verifyWritten checks the number of records that were written, by their home region. Each client stream knows the
-// number of distinct records that it has written there. The total is at most the sum of these numbers, and at least
-// their average.
+// verifyWritten checks the number of written records by their home region. Each client stream knows the number of
+// distinct records that it has written in a region. The total is at most the sum of these numbers, and at least their
+// average.
 func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) workload.Check {
 	var right, wrong []string
 	for _, region := range w.topology.Regions[:w.placement.Regions] {
 		known, streams := ledger[ledgerWritten+region], max(1, ledger[ledgerWriters+region].High)
+		// Round up: the largest of the numbers is at least the average, and all its records are distinct.
 		low := (known.Low + streams - 1) / streams
 		right = append(right, fmt.Sprintf("%d to %d of %s", low, known.High, region))
 		for _, c := range copies {
@@ -321,10 +323,10 @@ func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) wor
 	return workload.JudgeHeld("ycsb-written", copies, wrong, "clients have written "+strings.Join(right, ", "))
 }
 
-// estimate returns, in parts per million, the shares of multi-home and of multi-partition transactions when each
-// operation chooses among all records. A share is 1 less the probability that all operations choose the same home, or
-// the same partition. It draws the operations of enough transactions that four standard deviations are less than a
-// percentage point, and at least 400,000 operations.
+// estimate returns the shares of multi-home and of multi-partition transactions, in parts per million, if each
+// operation chooses among all records. A share is 1 minus the probability that all operations choose the same home (or
+// partition). estimate draws at least 400,000 operations, and enough transactions to keep four standard deviations
+// below one percentage point.
 func (w *YCSB) estimate() [2]int64 {
 	operations := int(w.spec.OperationsPerTransaction)
 	g, n := w.newGenerator(workload.GeneratorConfig{}), 40_000*max(10, operations)

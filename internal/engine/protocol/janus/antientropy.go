@@ -8,53 +8,53 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// antiEntropy spreads a decision that one replica knows to all replicas (Demers et al., Epidemic algorithms for
-// replicated database maintenance, PODC 1987, section 1.3).
+// antiEntropy sends decisions that one replica knows to all replicas (Demers et al., Epidemic algorithms for replicated
+// database maintenance, PODC 1987, section 1.3).
 //
-// A coordinator sends its decisions to all replicas, over links that lose nothing while both ends live. When it dies,
-// its messages to disconnected or stopped replicas are lost. A node that knows an instance without its decision takes
-// it over (see recovery). But a replica that does not know the instance has nothing to take over, and replicas that
-// know the decision need nothing.
+// A coordinator sends its decisions to all replicas. Links lose no messages while both ends are up, but when the
+// coordinator fails, its messages to disconnected or stopped replicas are lost. A node that knows an instance without
+// its decision takes it over (see recovery). A replica that does not know the instance has nothing to take over, and
+// replicas that know the decision have no reason to.
 //
-// So a replica acts if it knows decisions of a row that are not known to be stable. The row's coordinator must have
-// been silent for longer than stability takes. The replica asks the other replicas of its partition for their state of
-// the row (RowQuery). They answer with the point up to which they have received it, and the later decisions that they
-// know (RowReport). The replica sends them the missing decisions, and asks again until they have all. A stable row
-// costs nothing, and neither does a row with a coordinator that sends messages.
+// Therefore a replica acts if it knows decisions of a row that are not known to be stable, and the row's coordinator
+// has been silent for longer than decisions take to become stable. It asks the other replicas of its partition for
+// their state of the row (RowQuery). They answer with the number up to which they have received the row, and the later
+// decisions that they know (RowReport). The replica sends them the missing decisions, and asks again until they have
+// all of them. Stable rows cost nothing, nor do rows of coordinators that send messages.
 type antiEntropy struct {
 	r *Replica
-	// overdue is the time after its coordinator's last message by which a row should be stable. It is longer than the time
-	// for an answer.
+	// overdue is the time after the coordinator's last message by which its row should be stable. It is longer than a
+	// query takes.
 	overdue time.Duration
-	// excuse is the time without messages after which a replica is no longer waited for.
+	// excuse is the silence after which a replica is no longer waited for.
 	excuse time.Duration
-	// unsettled counts the rows with decisions that others may lack, as of the last tick, and at least 1 after a
-	// decision.
+	// unsettled is the number of rows with decisions that other replicas may lack, as of the last tick. A new decision
+	// makes it at least 1.
 	unsettled int
-	queries   []*RowQuery // by place in the group, gathered in this tick
+	queries   []*RowQuery // by index in the group, collected in this tick
 }
 
-// exchange is the known state of another replica's knowledge of a row.
+// exchange is the state of the exchange about a row with another replica.
 type exchange struct {
-	asked   bool          // its RowReport is to come
-	at      time.Duration // when it was asked
-	settled uint64        // it has all decisions of the row that this replica had when it had as many (row.decided)
+	asked   bool          // a RowReport is outstanding
+	at      time.Duration // time of the last query
+	settled uint64        // the value of row.decided at which the other replica had all decisions
 }
 
 func (a *antiEntropy) init(r *Replica, recovery, longest time.Duration) {
 	a.r = r
-	// The farthest replica receives the decision and reports at its next tick that it has ordered it. The coordinator
-	// notifies all nodes at its own tick. Twice this time leaves room for jitter.
+	// The farthest replica receives the decision, orders the instance, and reports that at its next tick. The coordinator
+	// notifies all nodes at its own next tick. The factor 2 leaves room for jitter.
 	a.overdue = 2 * (longest + 2*tickEvery)
 	a.excuse = max(recovery, a.overdue)
 }
 
-// silent reports whether node n has not spoken for so long that it is not waited for.
+// silent reports whether node n has been silent for so long that it is not waited for.
 func (a *antiEntropy) silent(n geo.NodeID, now time.Duration) bool {
 	return now-a.r.recovery.heard[n] >= a.excuse
 }
 
-// decided notes a decision about an instance that touches this partition.
+// decided records the decision of an instance that touches this partition.
 func (a *antiEntropy) decided(rec *record) {
 	row := &a.r.rows[rec.id.Node()]
 	row.decided++
@@ -65,7 +65,7 @@ func (a *antiEntropy) decided(rec *record) {
 	a.unsettled = max(a.unsettled, 1)
 }
 
-// tick asks about rows that should be stable and are not.
+// tick queries other replicas about rows that should be stable but are not, and recounts unsettled.
 func (a *antiEntropy) tick() {
 	r := a.r
 	now := r.env.Now()
@@ -80,6 +80,7 @@ func (a *antiEntropy) tick() {
 			continue
 		}
 		settled := true
+		// The coordinator itself sent every decision; for its own row it only waits for the replicas' reports.
 		if n == r.self {
 			for q := range r.garbage.peers {
 				p := &r.garbage.peers[q]
@@ -101,7 +102,7 @@ func (a *antiEntropy) tick() {
 }
 
 // compare queries the replicas of this partition that may lack decisions of n's row, once the row is overdue. It
-// reports whether only replicas are left that are not waited for.
+// reports whether no replica is left to wait for.
 func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settled bool) {
 	r := a.r
 	group := r.group[r.partition]
@@ -125,12 +126,13 @@ func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settle
 			}
 			a.queries[i].Rows = append(a.queries[i].Rows, n)
 		}
+		// A silent replica is excused only after it has had time to answer a query.
 		settled = settled && e.asked && now-e.at >= a.overdue && a.silent(c, now)
 	}
 	return settled
 }
 
-// queried reports this replica's knowledge of rows to another replica of this partition.
+// queried answers another replica of this partition with this replica's state of the rows.
 func (a *antiEntropy) queried(from geo.NodeID, m *RowQuery) {
 	r := a.r
 	report := &RowReport{}
@@ -151,7 +153,7 @@ func (a *antiEntropy) queried(from geo.NodeID, m *RowQuery) {
 	r.env.Send(from, report)
 }
 
-// reported sends another replica of this partition its missing decisions.
+// reported sends another replica of this partition the decisions that it lacks.
 func (a *antiEntropy) reported(from geo.NodeID, m *RowReport) {
 	r := a.r
 	i := slices.Index(r.group[r.partition], from)
@@ -184,6 +186,7 @@ func (a *antiEntropy) reported(from geo.NodeID, m *RowReport) {
 				tell(rec)
 			}
 		}
+		// Only a report without gaps proves that the replica has the decisions; those just sent may still be lost.
 		if !lacks {
 			row.exchanges[i].settled = row.decided
 		}

@@ -7,29 +7,30 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// conflicts finds the dependencies of a new transaction: all three kinds, write after read, read after write and write
-// after write.
+// conflicts finds the dependencies of a new transaction. It tracks all three kinds of conflict: write after read, read
+// after write, and write after write.
 //
-// For each key it keeps, per coordinator, the last write and the last read. That is enough, and keeps lists short. A
-// later access of the same coordinator depends on the earlier accesses at every replica, because every replica receives
-// a row in its order. So an instance that depends on the last access follows all of them. Reads do not conflict. To
-// make this hold for them, a read also depends on its coordinator's last read of the key, which is never far behind.
-// The last access of an arbitrary coordinator would not suffice: replicas disagree about it. A majority that has seen W
-// last need not be the majority that supplied W's own dependencies.
+// For each key it keeps the last write and the last read per coordinator. This suffices, and keeps the lists short: a
+// later access of the same coordinator depends on its earlier accesses at every replica, because every replica receives
+// a row in order. An instance that depends on the last access therefore follows all of them. Reads do not conflict with
+// each other. To make the argument hold for reads, a read also depends on its coordinator's last read of the key, which
+// is rarely far back. To keep only the last access of any coordinator would not suffice, because replicas disagree
+// about which one is last. The majority that has seen write W last need not be the majority that supplied W's own
+// dependencies.
 type conflicts struct {
 	keys map[txn.Key]*history
 	free []*history
-	deps []Dep // room for an answer
-	// blind leaves out what makes a write come after the reads before it: see WithoutReadWriteEdges.
+	deps []Dep // reusable memory for the result of enter
+	// blind omits the dependencies of a write on earlier reads: see WithoutReadWriteEdges.
 	blind bool
 }
 
-// history holds the uses of a key. Few coordinators use the same key at the same time.
+// history lists the accesses to a key by coordinator. Few coordinators use the same key at the same time.
 type history struct{ uses []use }
 
 type use struct {
 	node        geo.NodeID
-	write, read uint64 // 0: none
+	write, read uint64 // last numbers; 0 if none
 }
 
 // enter adds t to the histories of its local keys and returns its dependencies, sorted. The slice is valid until the
@@ -57,6 +58,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 		for j := range h.uses {
 			u := &h.uses[j]
 			before := u.write
+			// The same coordinator's reads form a chain, too, so that the last read represents all earlier ones.
 			if write && !c.blind || u.node == node {
 				before = max(before, u.read)
 			}
@@ -84,6 +86,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 	if r.partitions > 1 {
 		for i := range c.deps {
 			rec := r.find(c.deps[i].ID)
+			// A discarded instance is stable, so its component is complete.
 			c.deps[i].Settled = rec == nil || rec.resolved
 		}
 	}
@@ -91,7 +94,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 	return c.deps
 }
 
-// leave removes an instance that all replicas have ordered from the histories.
+// leave removes a stable instance from the histories of its keys.
 func (r *Replica) leave(id Instance, t *txn.Transaction) {
 	c := &r.conflicts
 	node, seq := id.Node(), id.Seq()
@@ -105,6 +108,7 @@ func (r *Replica) leave(id Instance, t *txn.Transaction) {
 			if u.node != node {
 				continue
 			}
+			// A later access of the same coordinator replaced this one and must stay.
 			if u.write <= seq {
 				u.write = 0
 			}

@@ -6,33 +6,34 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// garbage forgets instances whose position in the execution order is fixed at all replicas. Nodes exchange their
-// progress, at most once per tick and only when there is news:
+// garbage discards instances whose position in the execution order is final at all replicas. Nodes exchange their
+// progress at most once per tick, and only if it has changed:
 //
-//   - A replica reports to a coordinator the point up to which it has ordered the received instances of its row (Done).
-//   - A coordinator thus knows up to where its row is stable, which means ordered by all its replicas, and notifies all
-//     nodes (Stable). An instance that still depends on a stable instance follows it everywhere, so coordinators omit
-//     stable instances from the dependencies that they compare and commit.
-//   - Nodes report to the coordinator that they have received that, and that the instances have ended at their
-//     executors (Heard). It notifies them when all nodes have reported (Forget). Only then do replicas drop the
-//     records, with the reads that they keep for other nodes of their copy. They also remove them from the histories of
-//     their keys. Hence an answer to PreAccept only lacks dependencies that the coordinator knows to be stable, and
-//     forgetting alone never costs the fast path.
+//   - A replica reports to each coordinator the number up to which it has ordered the received instances of the
+//     coordinator's row (Done).
+//   - A coordinator thus knows the number up to which its row is stable, which means ordered by all its replicas, and
+//     notifies all nodes (Stable). An instance that still depends on a stable instance follows it at every replica, so
+//     coordinators omit stable instances from the dependencies that they compare and commit.
+//   - Nodes report to the coordinator that they know this, and that their executors have finished these instances
+//     (Heard). Once all nodes have reported, the coordinator notifies them (Forget). Only then do replicas drop the
+//     records, including the reads that they keep for other nodes of their copy, and remove them from the histories of
+//     their keys. Hence an answer to PreAccept lacks only dependencies that the coordinator knows to be stable, and
+//     garbage collection alone never costs the fast path.
 //
-// The members of a component of several are kept until all are stable: another partition may have to ask for one of
-// them before it can order another.
+// All members of a component are kept until all are stable: another partition may have to inquire about one member
+// before it can order another.
 //
-// While a node does not answer, nothing new becomes stable, and records stay, since it may come back and ask for them.
+// While a node does not answer, nothing becomes stable and records stay: the node may recover and ask for them.
 type garbage struct {
 	r     *Replica
 	peers []peer
 }
 
-// peer is the progress that this node exchanges with another node.
+// peer is the progress of another node, and the progress reported to it.
 type peer struct {
-	sent  uint64 // the last number of the own row that was sent to it
-	done  uint64 // up to which instance it has reported to have ordered the own row
-	heard uint64 // up to which instance it has reported to know that the own row is stable
+	sent  uint64 // last number of this node's row that was sent to it
+	done  uint64 // number up to which it has ordered this node's row
+	heard uint64 // number up to which it knows this node's row to be stable
 	told  Progress
 }
 
@@ -41,7 +42,7 @@ func (g *garbage) init(r *Replica) {
 	g.peers = make([]peer, r.nodes)
 }
 
-// progress takes another node's news.
+// progress handles another node's progress report.
 func (g *garbage) progress(from geo.NodeID, m *Progress) {
 	p, row := &g.peers[from], &g.r.rows[from]
 	p.done = max(p.done, m.Done)
@@ -50,8 +51,7 @@ func (g *garbage) progress(from geo.NodeID, m *Progress) {
 	row.forget = max(row.forget, m.Forget)
 }
 
-// tick forgets the instances that may be forgotten, and sends the other nodes the news. It reports whether there was
-// any.
+// tick discards instances and reports this node's progress to the other nodes. It reports whether there was any news.
 func (g *garbage) tick() (news bool) {
 	r := g.r
 	for n := range r.rows {
@@ -61,6 +61,7 @@ func (g *garbage) tick() (news bool) {
 		}
 		row.done = row.received
 		if row.undone.Len() > 0 {
+			// An instance that is not ordered here holds back all later ones: Done covers a contiguous prefix.
 			row.done = row.undone.Front().id.Seq() - 1
 		}
 	}
@@ -70,10 +71,13 @@ func (g *garbage) tick() (news bool) {
 		stable = own.done
 	}
 	for n := range g.peers {
+		// A node that was sent nothing beyond its report does not hold back the row; partitions without recent instances
+		// would otherwise block it.
 		if p := &g.peers[n]; p.done < p.sent {
 			stable = min(stable, p.done)
 		}
 	}
+	// Until the predecessor's instances are settled, some replica may not have ordered them.
 	if r.rejoin.settled() {
 		own.stable = max(own.stable, stable)
 	}
@@ -103,7 +107,7 @@ func (g *garbage) tick() (news bool) {
 	return news
 }
 
-// collect forgets the front of a row.
+// collect discards the longest possible prefix of a row.
 func (g *garbage) collect(row *row) {
 	r := g.r
 	n := 0
@@ -118,7 +122,7 @@ func (g *garbage) collect(row *row) {
 	row.kept = slices.Delete(row.kept, 0, n)
 }
 
-// heard returns up to where all of the row's stable part is over here.
+// heard returns the number up to which all instances of the row are stable and executed here.
 func (row *row) heard() uint64 {
 	for _, rec := range row.kept {
 		if rec.id.Seq() > row.stable {
@@ -131,7 +135,7 @@ func (row *row) heard() uint64 {
 	return row.stable
 }
 
-// settled reports whether no node needs rec to find the component of another instance.
+// settled reports whether no node needs rec any more to find the component of another instance.
 func (g *garbage) settled(rec *record) bool {
 	if rec.scc == nil {
 		return true
@@ -144,15 +148,15 @@ func (g *garbage) settled(rec *record) bool {
 	return true
 }
 
-// collectForeign forgets instances of other partitions, and instances that this node knows only by name, in the order
-// in which it learned of them.
+// collectForeign discards instances of other partitions, and instances known only by name, in the order in which this
+// node learned of them. It stops at the first instance that it must keep.
 func (g *garbage) collectForeign() {
 	r := g.r
 	list := &r.graph.foreign
 	for ; list.Len() > 0; list.Pop() {
 		rec := list.Front()
 		if r.find(rec.id) != rec || rec.t != nil && !rec.foreign {
-			continue // its row keeps it, or has dropped it
+			continue // its row keeps it, or has discarded it
 		}
 		open := rec.watched && (rec.phase < Committed || rec.phase < Ordered && !rec.foreign)
 		if open || rec.id.Seq() > r.rows[rec.id.Node()].forget || len(rec.watchers) > 0 || !g.settled(rec) {

@@ -44,7 +44,7 @@ func readInstance(r *codec.Reader) Instance {
 	return instance(geo.NodeID(n), r.UvarintMax(maxSeq))
 }
 
-// settledSeq is a dependency's number and, in its last bit, whether it is settled.
+// settledSeq encodes a dependency's number and, in the low bit, whether the dependency is settled.
 func settledSeq(d Dep) uint64 {
 	v := d.ID.Seq() << 1
 	if d.Settled {
@@ -64,7 +64,7 @@ func sizeDeps(deps []Dep, partitions bool) int {
 	return n
 }
 
-// appendDeps writes dependencies, with their partitions unless the reader knows them.
+// appendDeps appends dependencies, with their partitions unless the reader knows them.
 func appendDeps(b []byte, deps []Dep, partitions bool) []byte {
 	b = codec.AppendUvarint(b, uint64(len(deps)))
 	for _, d := range deps {
@@ -105,7 +105,7 @@ func depsString(deps []Dep) string {
 	return s + "}"
 }
 
-// sizeTxn, appendTxn and readTxn handle a transaction that may be missing.
+// sizeTxn, appendTxn and readTxn encode a transaction that may be nil.
 func sizeTxn(t *txn.Transaction) int {
 	if t == nil {
 		return 1
@@ -155,7 +155,7 @@ func readBool(r *codec.Reader) bool {
 	return v == 1
 }
 
-// PreAccept asks a replica for a transaction's dependencies. The instance belongs to the sender and has this number.
+// PreAccept asks a replica for the dependencies of instance Seq of the sender.
 type PreAccept struct {
 	Seq uint64
 	T   *txn.Transaction
@@ -174,8 +174,8 @@ func (m *PreAccept) AppendTo(b []byte) []byte {
 
 func (m *PreAccept) String() string { return fmt.Sprintf("pre-accept %d=t%v", m.Seq, m.T.ID) }
 
-// PreAcceptOK answers PreAccept with the dependencies at the sender's partition, or refuses, because somebody has taken
-// over. The instance is the receiver's.
+// PreAcceptOK answers PreAccept with the dependencies at the sender's partition, or refuses because another node has
+// taken the instance over. The instance is instance Seq of the receiver.
 type PreAcceptOK struct {
 	Seq     uint64
 	Refused bool
@@ -200,12 +200,12 @@ func (m *PreAcceptOK) String() string {
 	return fmt.Sprintf("pre-accept ok %d: after %s", m.Seq, depsString(m.Deps))
 }
 
-// Proposal is a value for an instance: its dependencies, or that it never happened.
+// Proposal is a value for an instance: its dependencies, or Noop, which means that it never happened.
 type Proposal struct {
 	ID   Instance
 	Noop bool
 	Deps []Dep
-	// T is the transaction, for receivers that may not have it; nil otherwise, or if no node knows it.
+	// T is the transaction if the receivers may lack it. It is nil otherwise, or if no node knows it.
 	T *txn.Transaction
 }
 
@@ -258,8 +258,7 @@ func (b Ballot) suffix() string {
 	return fmt.Sprintf(", ballot %d of %d", b>>16, b&0xffff)
 }
 
-// AcceptOK answers Accept: the proposal is accepted if Promised is Ballot, and otherwise a higher ballot has been
-// promised.
+// AcceptOK answers Accept. The proposal is accepted if Promised equals Ballot; otherwise Promised is a higher ballot.
 type AcceptOK struct {
 	ID               Instance
 	Ballot, Promised Ballot
@@ -300,7 +299,7 @@ func (m *Commit) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Commit) String() string { return "commit " + m.Proposal.String() }
 
-// Prepare asks a replica to ignore lower ballots of an instance, and for its state of the instance.
+// Prepare asks a replica to ignore lower ballots of an instance, and to report its state of the instance.
 type Prepare struct {
 	ID     Instance
 	Ballot Ballot
@@ -378,7 +377,7 @@ func (m *Inquire) AppendTo(b []byte) []byte {
 
 func (m *Inquire) String() string { return fmt.Sprintf("inquire %v", m.IDs) }
 
-// Ancestor is a committed instance of another partition, with its dependencies that may lead into a cycle.
+// Ancestor is a committed instance of another partition, with the dependencies that may belong to a cycle.
 type Ancestor struct {
 	ID   Instance
 	Deps []Dep
@@ -416,8 +415,8 @@ func (m *Ancestors) String() string {
 	return s
 }
 
-// Progress sends another node the sender's progress with the receiver's row (Done, Heard) and with its own row (Stable,
-// Forget). See garbage.
+// Progress reports the sender's progress with the receiver's row (Done, Heard) and the state of the sender's row
+// (Stable, Forget). See garbage.
 type Progress struct{ Done, Heard, Stable, Forget uint64 }
 
 // Kind implements protocol.Message.
@@ -438,7 +437,7 @@ func (m *Progress) String() string {
 	return fmt.Sprintf("progress: done %d, heard %d, stable %d, forget %d", m.Done, m.Heard, m.Stable, m.Forget)
 }
 
-// RowQuery asks another replica of the sender's partition for its state of the rows of these coordinators.
+// RowQuery asks another replica of the sender's partition for its state of these coordinators' rows.
 type RowQuery struct{ Rows []geo.NodeID }
 
 // Kind implements protocol.Message.
@@ -464,8 +463,8 @@ func (m *RowQuery) AppendTo(b []byte) []byte {
 
 func (m *RowQuery) String() string { return fmt.Sprintf("query rows of %v", m.Rows) }
 
-// RowKnowledge is a replica's knowledge of a coordinator's row: all instances of its partition up to the number
-// Received, and the decisions of the instances Beyond, ascending.
+// RowKnowledge is a replica's state of a coordinator's row. It has received all instances of its partition up to number
+// Received, and knows the decisions of the later instances Beyond, in ascending order.
 type RowKnowledge struct {
 	Node     geo.NodeID
 	Received uint64
@@ -525,24 +524,24 @@ func readRowKnowledge(r *codec.Reader) RowKnowledge {
 	return k
 }
 
-// RejoinStep is the content of a Rejoin.
+// RejoinStep is the kind of a Rejoin message.
 type RejoinStep uint8
 
 // The steps.
 const (
-	// welcome says that instances of the sender up to Number were sent to the receiver's predecessor.
+	// welcome reports the last number of the sender's row that was sent to the receiver's predecessor.
 	welcome RejoinStep = iota + 1
-	// askState asks for the receiver's state of the sender's partition; stateHere reports that the state has arrived.
+	// askState requests the receiver's state of the sender's partition; stateHere acknowledges that state.
 	askState
 	stateHere
-	// told reports that the sender has sent the receiver all decisions that it knows of instances of Node's incarnations
-	// before Number. ordered answers that the receiver has ordered all such instances that it knows.
+	// told follows all decisions known to the sender of instances of Node's incarnations before Number. ordered answers
+	// that the receiver of told has ordered all such instances that it knows.
 	told
 	ordered
 	// settled reports that all replicas of the sender's partition have ordered all instances of the receiver's
 	// predecessors that the sender knows.
 	settled
-	// askElsewhere answers an inquiry about the instance of Node with this number: other copies know.
+	// askElsewhere answers an inquiry about instance Number of Node: the receiver must ask another copy.
 	askElsewhere
 	rejoinSteps
 )

@@ -11,9 +11,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Instance names one attempt at a transaction: the coordinator's node (16 bits) and its number there, from 1 (48 bits).
-// The instances of one coordinator are its row. A replica receives them in the order of the row, since links keep
-// order.
+// Instance identifies one attempt at a transaction: the coordinator's node (16 bits) and the coordinator's number for
+// it, from 1 (48 bits). The instances of a coordinator form its row. A replica receives a row in order, because links
+// keep the order of messages.
 type Instance uint64
 
 const seqBits = 48
@@ -23,13 +23,13 @@ func instance(n geo.NodeID, seq uint64) Instance { return Instance(uint64(n)<<se
 // Node returns the coordinator.
 func (i Instance) Node() geo.NodeID { return geo.NodeID(i >> seqBits) }
 
-// Seq returns the place in the coordinator's row, from 1.
+// Seq returns the position in the coordinator's row, from 1.
 func (i Instance) Seq() uint64 { return uint64(i) & (1<<seqBits - 1) }
 
 func (i Instance) String() string { return fmt.Sprintf("%d/%d", i.Node(), i.Seq()) }
 
-// byName is the order of execution inside a strongly connected component: by number, then coordinator, so that no
-// coordinator is always first.
+// byName is the execution order within a strongly connected component: by number, then by coordinator. With the
+// coordinator first, the same coordinator would always win.
 func byName(a, b *record) int {
 	if c := cmp.Compare(a.id.Seq(), b.id.Seq()); c != 0 {
 		return c
@@ -37,13 +37,13 @@ func byName(a, b *record) int {
 	return cmp.Compare(a.id, b.id)
 }
 
-// Dep is a dependency: an instance that precedes another instance, unless both are in a cycle.
+// Dep is a dependency: an instance that precedes the dependent instance, unless both are in the same cycle.
 type Dep struct {
 	ID Instance
-	// Partition has found the conflict.
+	// Partition is the partition that found the conflict.
 	Partition uint16
-	// Settled reports that a replica of the partition had found the instance's component complete when it reported the
-	// dependency. An instance that depends on it then is not in the component, so other partitions need not ask for it.
+	// Settled is set if a replica of the partition had found the instance's component complete when it reported the
+	// dependency. The dependent is then not in that component, so other partitions need not inquire about the instance.
 	Settled bool
 }
 
@@ -54,15 +54,15 @@ func compareDeps(a, b Dep) int {
 	return cmp.Compare(a.Partition, b.Partition)
 }
 
-// Ballot numbers the attempts to decide an instance: 0 is its coordinator's attempt. Other ballots hold a round and, in
-// the last 16 bits, the node that took over plus the number of nodes times its incarnation. So no two incarnations
+// Ballot numbers the attempts to decide an instance; 0 is the coordinator's attempt. Other ballots consist of a round
+// and, in the low 16 bits, the node that took over plus the number of nodes times its incarnation. No two incarnations
 // share a ballot.
 type Ballot uint64
 
 func (b Ballot) next(n geo.NodeID) Ballot { return (b>>16+1)<<16 | Ballot(n) }
 
-// owner returns the node that is responsible for the instance, and its incarnation at that time, in a database with the
-// given number of nodes.
+// owner returns the node that tries to decide instance i under ballot b, and the incarnation of that node at the time.
+// nodes is the number of nodes of the database.
 func (b Ballot) owner(i Instance, nodes int) (n geo.NodeID, incarnation uint32) {
 	if b == 0 {
 		return i.Node(), protocol.IncarnationOf(i.Seq())
@@ -76,85 +76,86 @@ type Phase uint8
 
 // The phases.
 const (
-	Unknown     Phase = iota // only its name, or its data but not by its coordinator's PreAccept
+	Unknown     Phase = iota // only its name is known, or its transaction from a message other than PreAccept
 	PreAccepted              // with the replica's own dependencies
 	Accepted                 // with dependencies proposed by the coordinator or by the node that took over
 	Committed                // with final dependencies
-	Ordered                  // its place in the order of execution is fixed
+	Ordered                  // position in the execution order is final
 )
 
 // record is a replica's state of an instance.
 type record struct {
 	id       Instance
-	t        *txn.Transaction // nil: not known
+	t        *txn.Transaction // nil if unknown
 	phase    Phase
-	promised Ballot // the highest ballot heard of
-	accepted Ballot // the ballot of deps, when accepted
+	promised Ballot // highest known ballot
+	accepted Ballot // ballot in which deps were accepted
 	deps     []Dep  // sorted
-	noop     bool   // decided: it never happened
+	noop     bool   // the value is that the instance never happened
 	foreign  bool   // does not touch this replica's partition
-	client   bool   // the client waits at this node
-	asked    bool   // an Inquire is under way
-	watched  bool   // this replica sees to it that it is decided
-	counted  bool   // counts as open
-	executed bool   // is over here, if it is ordered
-	admitted bool   // its row has it
-	taken    bool   // was ordered at the node that this incarnation has its rows from, with the component that is not known here
+	client   bool   // a client of this node waits for it
+	asked    bool   // an Inquire was sent
+	watched  bool   // this replica ensures that the instance is decided
+	counted  bool   // counted in graph.open
+	executed bool   // if ordered: execution has ended here
+	admitted bool   // recorded in its coordinator's row
+	taken    bool   // ordered by the donor of this incarnation's rows, so that its component is unknown here
 	turn     uint64 // its position among the instances that this node has ordered
-	// attempted is the time of the last attempt of another node to decide it, if this node abstains from the vote.
+	// attempted is the time of another node's last attempt to decide the instance, if this node abstains from voting on
+	// it.
 	attempted time.Duration
-	askedOf   uint16 // the partition asked
-	resends   uint8  // Inquires sent again
+	askedOf   uint16 // partition that the Inquire was sent to
+	resends   uint8  // number of repeated Inquires
 
-	served *served // reads from here for other partitions; nil: none
+	served *served // reads that this node sent to other partitions, or nil
 
-	lead *lead // while this node tries to decide the instance
-	// inquirers wait for the instance to commit here.
+	lead *lead // set while this node tries to decide the instance
+	// inquirers are the nodes to notify when the instance commits here.
 	inquirers []geo.NodeID
 
 	// Resolution: see graph.
 	resolved bool
-	scc      *component // nil if it has no other member
-	looked   int32      // how many of deps need not be looked at again
-	leader   *record    // of its group, perhaps by way of others; nil: itself
-	watch    *record    // at the leader: the dependency for which the group waits
-	watchers []*record  // the leaders, at that time, of the instances that watch this instance, or did
-	walk     uint64     // the last walk that has visited it
-	// more is the group's next member and, at the leader, last its last member, nil for itself. moreOpen and lastOpen are
-	// the same for the members from open on, which have dependencies that are yet to be looked at.
+	scc      *component // nil for a component of one
+	looked   int32      // number of leading deps that need no further examination
+	leader   *record    // of the group, possibly indirect; nil if this record is the leader
+	watch    *record    // leader only: the dependency that the group watches
+	watchers []*record  // records that started to watch this instance as leaders; some may have stopped
+	walk     uint64     // number of the last walk that visited it
+	// more links the members of a group; last is the last member, valid at the leader, nil for the leader itself.
+	// moreOpen and lastOpen do the same for the members from open on, which have dependencies left to examine.
 	more, last         *record
 	moreOpen, lastOpen *record
-	open               *record // the leader's
-	joined             bool    // open is set
+	open               *record // leader only
+	joined             bool    // open is initialized
 }
 
-// component is a strongly connected component of more than one instance: for each row with members, its last member.
+// component is a strongly connected component of several instances: the last member of each row that has members.
 type component []Instance
 
-// row is a replica's state for a coordinator.
+// row is a replica's state of one coordinator's instances.
 type row struct {
-	received uint64 // the last number that arrived from the coordinator
+	received uint64 // last number received from the coordinator
 	closed   uint64 // numbers up to closed are no longer pre-accepted: see recovery
-	done     uint64 // all that was received up to here is ordered
-	former   uint64 // the last number that belongs to an earlier incarnation of the coordinator
-	stable   uint64 // all instances up to here are ordered by all replicas
-	forget   uint64 // all nodes know that up to here
+	done     uint64 // all received instances up to this number are ordered here
+	former   uint64 // last number of the coordinator's earlier incarnations
+	stable   uint64 // all replicas have ordered all instances up to this number
+	forget   uint64 // all nodes know that instances up to this number are stable
 	undone   queue.Queue[*record]
-	kept     []*record // received and not forgotten
+	kept     []*record // received and not discarded
 
-	// The known decisions of instances that touch this partition, except no-ops: their count, the number of the last
-	// instance, and the decisions of instances that had not been received. See antiEntropy.
+	// For the known decisions of instances that touch this partition, except no-ops: decided is their count, last the
+	// highest number among them, and strays those that had not been received. See antiEntropy.
 	decided   uint64
 	last      uint64
 	strays    []*record
-	exchanges []exchange // by place in the group of this partition; nil: no replica was asked
+	exchanges []exchange // by index in this partition's group; nil if no replica was queried
 }
 
 // find returns the record of an instance, or nil.
 func (r *Replica) find(id Instance) *record { return r.records[id] }
 
-// know returns the record of an instance whose decision matters here, and creates it if needed. The record counts as
-// open and is watched until it is decided.
+// know returns the record of an instance that this replica needs decided, and creates it if needed. The record counts
+// as open and is watched until it is decided.
 func (r *Replica) know(id Instance) *record {
 	rec := r.hearOf(id)
 	if !rec.watched {
@@ -165,9 +166,9 @@ func (r *Replica) know(id Instance) *record {
 	return rec
 }
 
-// hearOf returns the record of an instance, and creates it if needed. No instance here waits for a new record. Possibly
-// no node can report that it does not concern this replica, so it is not watched: a node that waits for it watches it
-// elsewhere.
+// hearOf returns the record of an instance, and creates it if needed. It does not watch the record: nothing here waits
+// for it, and possibly no node can report that it does not concern this replica. A node that waits for the instance
+// watches it.
 func (r *Replica) hearOf(id Instance) *record {
 	rec := r.records[id]
 	if rec == nil {
@@ -177,16 +178,17 @@ func (r *Replica) hearOf(id Instance) *record {
 	return rec
 }
 
-// forgotten reports whether all replicas have ordered an instance, which may therefore be forgotten here.
+// forgotten reports whether an instance is stable, that is, ordered by all replicas. Its record may be discarded.
 func (r *Replica) forgotten(id Instance) bool { return id.Seq() <= r.rows[id.Node()].stable }
 
-// orderedBefore reports whether rec is of an instance that was ordered and forgotten here before.
+// orderedBefore reports whether this replica has ordered and discarded the instance of rec before.
 func (r *Replica) orderedBefore(rec *record) bool {
+	// learn marks a stable instance as foreign even if it touches this partition; nothing else does.
 	return rec.foreign && rec.t != nil && r.touches(rec.t, r.partition)
 }
 
-// learn adds a transaction's data to its record. An instance that all replicas have ordered may appear again through an
-// inquiry of another partition. It then concerns this replica no more than a foreign instance.
+// learn adds a transaction to its record. An inquiry of another partition may bring back an instance that all replicas
+// have ordered; learn treats it as foreign, because this replica must not execute it again.
 func (r *Replica) learn(rec *record, t *txn.Transaction) {
 	if t == nil || rec.t != nil {
 		return

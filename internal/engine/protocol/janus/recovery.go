@@ -8,36 +8,37 @@ import (
 	"github.com/geobench/geobench/internal/base/queue"
 )
 
-// recovery finishes the instances of a coordinator that is silent (Mu 2016, section 4.4).
+// recovery decides the instances of coordinators that are silent (Mu 2016, section 4.4).
 //
-// A replica that waits for a decision takes the instance over with a higher ballot. It asks the replicas of all the
-// transaction's partitions for a promise to ignore lower ballots (Prepare). When a majority of each partition has
-// answered, it proposes the only value that can have been decided, or chooses a value if none can:
+// A replica that waits for a decision takes the instance over with a higher ballot. It asks the replicas of all
+// partitions of the transaction to promise to ignore lower ballots (Prepare). After answers from a majority of each
+// partition, it proposes the only value that can have been decided, or chooses one if none can:
 //
-//   - Somebody knows the decision: that is it.
-//   - A replica has accepted a proposal: the proposal with the highest ballot.
+//   - A replica knows the decision: this decision.
+//   - A replica has accepted a proposal: the accepted proposal with the highest ballot.
 //   - A majority of each partition has pre-accepted: the union of their dependencies. After the fast path, all answers
 //     would have been the same, and the union is the decided value.
-//   - Otherwise neither path has been taken, and never will be: the instance never happened (a no-op). A coordinator
-//     that lives starts the transaction again as a new instance.
+//   - Otherwise neither path was or ever will be taken: the instance never happened (a no-op). If its coordinator is
+//     live, it starts the transaction again as a new instance.
 //
-// A no-op has dependencies, too. Other instances may depend on it alone if it was the last in its row: it then
-// represents all earlier instances of the row (see conflicts). So a replica that has not pre-accepted the instance
-// answers Prepare with all its instances of the row. It also closes the row up to there: it refuses later arrivals. A
-// majority of closed replicas thus can't pre-accept an instance that the no-op does not cover.
+// A no-op has dependencies, too. If it was the last instance of its row, other instances may depend on the no-op alone,
+// which then represents all earlier instances of the row (see conflicts). Therefore a replica that has not pre-accepted
+// the instance answers Prepare with all its instances of the row. It also closes the row up to the instance: it refuses
+// later arrivals. Once a majority has closed the row, no majority can pre-accept an instance that the no-op does not
+// cover.
 //
-// A node that knows only the name of the transaction, from another instance's dependencies, asks all partitions.
+// A node that knows only the name of an instance, from another instance's dependencies, asks all partitions.
 type recovery struct {
 	r       *Replica
 	timeout time.Duration
-	stagger time.Duration // so that not all replicas take over at the same time
+	stagger time.Duration // this replica's additional delay before a takeover
 	watched queue.Queue[deadline]
-	// orphans are the watched instances whose owner has lost its state.
+	// orphans are the watched instances that an owner without its state was to decide.
 	orphans queue.Queue[deadline]
-	name    geo.NodeID      // in ballots
-	heard   []time.Duration // by node
-	suspect []bool          // has not answered in time and not spoken since, or has nothing yet to vote with
-	all     []int           // the partitions
+	name    geo.NodeID      // of this incarnation in ballots
+	heard   []time.Duration // time of the last message, by node
+	suspect []bool          // has not answered in time and sent nothing since, or cannot vote yet
+	all     []int           // all partitions
 }
 
 func (v *recovery) init(r *Replica, timeout, longest time.Duration) {
@@ -52,16 +53,16 @@ func (v *recovery) init(r *Replica, timeout, longest time.Duration) {
 	}
 }
 
-// stagger returns the additional delay of a replica's rank before it takes over other nodes' instances, so that
-// replicas do not do so together.
+// stagger returns the additional delay before the replica of this rank takes over instances, so that replicas do not
+// take over at the same time and outbid each other.
 func stagger(rank int, longest time.Duration) time.Duration {
 	return time.Duration(rank) * (2*longest + 2*tickEvery)
 }
 
 func (v *recovery) hear(from geo.NodeID) { v.heard[from] = v.r.env.Now() }
 
-// watch ensures that the instance is decided. If its owner has lost its state, the instance is taken over without
-// waiting for silence.
+// watch ensures that the instance is decided eventually. If the instance's owner has lost its state, the takeover does
+// not wait for the owner's silence.
 func (v *recovery) watch(rec *record) {
 	if now := v.r.env.Now(); v.orphaned(rec) {
 		v.orphans.Push(deadline{rec.id, now + v.r.coordinator.patience + v.stagger})
@@ -76,14 +77,14 @@ func (v *recovery) orphaned(rec *record) bool {
 	return incarnation < v.r.rejoin.incarnations[owner]
 }
 
-// tick takes over instances that have been undecided for too long. If the owner sends messages, its instance is left to
-// it: links lose nothing, and taking over would only delay a slow coordinator further.
+// tick takes over instances that have been undecided for too long. It leaves an instance to its owner while the owner
+// sends messages: links lose nothing, and a takeover would only slow down a slow coordinator further.
 func (v *recovery) tick() {
 	v.look(&v.watched)
 	v.look(&v.orphans)
 }
 
-// look checks the instances of a list whose deadline has passed.
+// look checks the instances of a list whose deadlines have passed.
 func (v *recovery) look(list *queue.Queue[deadline]) {
 	now := v.r.env.Now()
 	for n := list.Len(); n > 0 && list.Front().at <= now; n-- {
@@ -95,7 +96,7 @@ func (v *recovery) look(list *queue.Queue[deadline]) {
 		owner, _ := rec.promised.owner(rec.id, v.r.nodes)
 		silence := v.timeout
 		if rec.promised > 0 {
-			// A node that has taken it over may be waiting for answers of lost nodes without sending a message.
+			// The node that has taken it over may be waiting for answers from lost nodes, and send nothing meanwhile.
 			silence += v.r.coordinator.patience
 		}
 		switch {
@@ -111,16 +112,17 @@ func (v *recovery) look(list *queue.Queue[deadline]) {
 		case rec.asked:
 			v.r.graph.askAgain(rec)
 		case v.r.abstains(rec.id) && now-rec.attempted >= silence+v.r.coordinator.patience:
-			// The decision may have been sent to the predecessor alone.
+			// The decision may have been sent to the predecessor only.
 			v.takeOver(rec)
 		}
+		// The attempt may be outbid or its owner may fail, so the instance is watched until it is decided.
 		if rec.phase < Committed {
 			v.watch(rec)
 		}
 	}
 }
 
-// takeOver asks the replicas for their states.
+// takeOver starts an attempt to decide rec with a new ballot: it asks the replicas for their states.
 func (v *recovery) takeOver(rec *record) {
 	r := v.r
 	r.counters.recoveries++
@@ -145,7 +147,7 @@ func (v *recovery) takeOver(rec *record) {
 	v.promised(r.self, v.promise(rec))
 }
 
-// prepare answers a node that takes an instance over.
+// prepare answers a node that tries to take an instance over.
 func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	r := v.r
 	if r.abstains(m.ID) {
@@ -158,12 +160,14 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	case rec.phase >= Committed && !rec.foreign:
 		r.env.Mark(decisionKnown)
 		r.tell(from, rec)
+	// A foreign instance is committed here without its complete dependencies, so this node promises but reports nothing.
 	case rec.phase >= Committed:
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: m.Ballot})
 	case m.Ballot < rec.promised:
 		r.env.Mark(prepareRefused)
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: rec.promised})
 	default:
+		// The promise ends this node's own attempt, which has a lower ballot.
 		r.coordinator.abandon(rec)
 		rec.promised = m.Ballot
 		p := v.promise(rec)
@@ -171,7 +175,8 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	}
 }
 
-// promise returns this replica's state of an instance, for the last promised ballot.
+// promise returns this replica's state of an instance under the promised ballot. If the replica has not pre-accepted
+// the instance, it closes the row up to it.
 func (v *recovery) promise(rec *record) *Promise {
 	p := &Promise{
 		Proposal: Proposal{ID: rec.id, Noop: rec.noop, Deps: rec.deps, T: rec.t},
@@ -179,6 +184,7 @@ func (v *recovery) promise(rec *record) *Promise {
 	}
 	if rec.phase == Unknown {
 		row := &v.r.rows[rec.id.Node()]
+		// The reported dependencies cover the row only as it is now, so later arrivals up to the instance must be refused.
 		row.closed = max(row.closed, rec.id.Seq())
 		p.Deps = nil
 		for _, k := range row.kept {
@@ -190,7 +196,7 @@ func (v *recovery) promise(rec *record) *Promise {
 	return p
 }
 
-// promised takes a replica's answer to Prepare.
+// promised handles a replica's answer to Prepare.
 func (v *recovery) promised(from geo.NodeID, m *Promise) {
 	r := v.r
 	rec := r.find(m.ID)
@@ -205,6 +211,7 @@ func (v *recovery) promised(from geo.NodeID, m *Promise) {
 	}
 	l := rec.lead
 	r.learn(rec, m.T)
+	// The first answer with the transaction reveals its partitions; answers of other partitions no longer count.
 	if l.wide && rec.t != nil {
 		l.tallies = slices.DeleteFunc(l.tallies, func(t tally) bool { return !r.touches(rec.t, t.partition) })
 	}
@@ -221,6 +228,7 @@ func (v *recovery) promised(from geo.NodeID, m *Promise) {
 		t.grants++
 		if m.Phase == Unknown {
 			l.leftover = append(l.leftover, m.Deps...)
+			// Only the accepted proposal with the highest ballot can have been decided.
 		} else if !l.found || m.Accepted > l.best {
 			l.found, l.best, l.noop, l.deps = true, m.Accepted, m.Noop, m.Deps
 		}

@@ -10,18 +10,18 @@ import (
 // Verdict is a group's decision on a transaction.
 type Verdict uint8
 
-// The verdicts. All but Commit are abortions.
+// The verdicts. Every verdict except Commit is an abort.
 const (
 	// Commit: the transaction has passed.
 	Commit Verdict = iota + 1
 	// Conflict: a concurrent transaction that was delivered before has written a row that this transaction has read. A
 	// global transaction is also in conflict if the earlier one has read or written a row that it writes.
 	Conflict
-	// FalsePositive: a Bloom filter says so, although it is not the case.
+	// FalsePositive: a Bloom filter reported a conflict that the footprints do not confirm.
 	FalsePositive
-	// TooOld: the transaction's snapshot is older than the filters that are kept.
+	// TooOld: the filters of some transactions after the snapshot are no longer kept.
 	TooOld
-	// Prevented: another group has waited in vain for the vote of this group, which had not delivered the transaction.
+	// Prevented: another group demanded the vote of this group before this group had delivered the transaction.
 	Prevented
 )
 
@@ -41,8 +41,8 @@ func (v Verdict) reason() string {
 	return [...]string{"", "", ReasonConflict, ReasonFalsePositive, ReasonTooOld, ReasonPrevented}[v]
 }
 
-// footprint holds the data about a transaction in a group that certification needs. Rows are known by their hashes;
-// ranges, and the keys of rows that may lie in a range, are stored in full.
+// footprint is the part of a transaction in a group that certification needs. It identifies rows by their hashes.
+// Ranges, and the written keys that may lie in a range, are stored in full.
 type footprint struct {
 	reads   []uint64
 	ranges  []txn.Range
@@ -52,7 +52,7 @@ type footprint struct {
 
 func footprintOf(u *Update) footprint {
 	f := footprint{reads: u.Reads, ranges: u.Ranges}
-	for i := range f.ranges { // they are kept for longer than the entry of the log
+	for i := range f.ranges { // They outlive the log entry, so they must not alias its buffer.
 		r := &f.ranges[i]
 		r.From, r.To = txn.Key(strings.Clone(string(r.From))), txn.Key(strings.Clone(string(r.To)))
 	}
@@ -68,7 +68,7 @@ func footprintOf(u *Update) footprint {
 	return f
 }
 
-// eachRead and eachWrite call add for all that the filter of the read set or the write set holds.
+// eachRead and eachWrite call add with every hash in the filter of the read set or the write set.
 func (f *footprint) eachRead(add func(uint64)) {
 	for _, h := range f.reads {
 		add(h)
@@ -89,15 +89,15 @@ func (f *footprint) eachWrite(add func(uint64)) {
 	}
 }
 
-// scans reports whether the transaction has scanned a row.
+// scans reports whether key k lies in a range that the transaction has scanned.
 func (f *footprint) scans(k txn.Key) bool {
 	return slices.ContainsFunc(f.ranges, func(r txn.Range) bool { return r.Contains(k) })
 }
 
-// writesIn reports whether the transaction writes a row of a range.
+// writesIn reports whether the transaction writes a row in range r.
 func (f *footprint) writesIn(r *txn.Range) bool { return slices.ContainsFunc(f.ordered, r.Contains) }
 
-// window is the footprints and filters of the last transactions that have completed in a group.
+// window keeps the footprints and filters of the last kept transactions that have completed in a group.
 type window struct {
 	kept          int
 	footprints    []footprint // by number modulo their count
@@ -108,7 +108,7 @@ func newWindow(kept, size int) window {
 	return window{kept: kept, reads: newFilters(size, kept), writes: newFilters(size, kept)}
 }
 
-// add adds transaction n, which follows the last transaction.
+// add adds the footprint of transaction n, the successor of the last added transaction.
 func (h *window) add(n uint64, f footprint) {
 	if at := n % uint64(h.kept); at < uint64(len(h.footprints)) {
 		h.footprints[at] = f
@@ -134,8 +134,8 @@ func (h *window) remove(n uint64) {
 
 func (h *window) at(n uint64) *footprint { return &h.footprints[n%uint64(h.kept)] }
 
-// unfinished holds the filters of the pending transactions. Each has a separate place, numbered from 1, which is free
-// again when the transaction has completed.
+// unfinished keeps the filters of the pending transactions. Each pending transaction has an index from 1, which is
+// reused after the transaction has completed.
 type unfinished struct {
 	places        []*delivery
 	free          []uint64
@@ -167,7 +167,7 @@ func (w *unfinished) remove(x *delivery) {
 	w.places[x.at], w.free = nil, append(w.free, x.at)
 }
 
-// certification is the certification of one transaction.
+// certification is the certification of transaction x in group g.
 type certification struct {
 	g     *group
 	x     *delivery
@@ -181,7 +181,10 @@ type certification struct {
 // intersect their reads or writes either.
 func (g *group) certify(x *delivery) Verdict {
 	c := certification{g: g, x: x, found: Commit}
+	// A local transaction without reads conflicts with nothing: the log orders its writes.
 	if x.global() || len(x.reads)+len(x.ranges) > 0 {
+		// A leader completes transactions before the log contains their outcomes. The sum is nevertheless equal at all
+		// members, so they all decide alike.
 		if passed := g.completed + uint64(len(g.pending)); passed > x.Snapshot.Count+uint64(g.history.kept) {
 			return TooOld
 		}
@@ -198,6 +201,7 @@ func (c *certification) run() {
 	for i := range x.ranges {
 		c.scan(&x.ranges[i])
 	}
+	// Within one group, the log orders writes. Only another group's log can order a global transaction differently.
 	if !x.global() || g.r.mistake == oneWay {
 		return
 	}
@@ -210,7 +214,7 @@ func (c *certification) run() {
 	}
 }
 
-// row looks for transactions that write a row, or read it.
+// row checks for concurrent transactions that write the row with hash h, or that read it if reads is set.
 func (c *certification) row(h uint64, reads bool) {
 	set := func(f *footprint) []uint64 { return f.writes }
 	if reads {
@@ -224,8 +228,8 @@ func (c *certification) row(h uint64, reads bool) {
 	})
 }
 
-// scan looks for transactions that write rows of a range. The filter finds the transactions that write in the range's
-// group; their keys decide whether they write in the range.
+// scan checks for concurrent transactions that write rows of range r. The filter finds transactions that write in the
+// range's group of rows; their keys decide whether they write in the range.
 func (c *certification) scan(r *txn.Range) {
 	c.each(markOf(r.From), false, func(f *footprint) Verdict {
 		if f.writesIn(r) {
@@ -235,7 +239,7 @@ func (c *certification) scan(r *txn.Range) {
 	})
 }
 
-// orderedWrite looks for transactions that have scanned a row.
+// orderedWrite checks for concurrent transactions that have scanned key k.
 func (c *certification) orderedWrite(k txn.Key) {
 	c.each(markOf(k), true, func(f *footprint) Verdict {
 		if f.scans(k) {
@@ -245,13 +249,15 @@ func (c *certification) orderedWrite(k txn.Key) {
 	})
 }
 
-// each calls ask for the concurrent transactions whose filters contain a hash, until a transaction is in conflict.
+// each calls ask for the concurrent transactions whose filters contain hash h, until it finds a conflict.
 func (c *certification) each(h uint64, reads bool, ask func(*footprint) Verdict) {
 	g, first := c.g, c.x.Snapshot.Count+1
 	completed, pending := &g.history.writes, &g.unfinished.writes
 	if reads {
 		completed, pending = &g.history.reads, &g.unfinished.reads
 	}
+	// A false positive continues the search, because a later hit may prove a real conflict, which is the more precise
+	// reason.
 	for n := completed.next(h, first, g.completed); n != 0 && c.found != Conflict; n = completed.next(h, n+1, g.completed) {
 		c.note(ask(g.history.at(n)))
 	}
@@ -262,6 +268,8 @@ func (c *certification) each(h uint64, reads bool, ask func(*footprint) Verdict)
 	for at := pending.next(h, 1, last); at != 0 && c.found != Conflict; at = pending.next(h, at+1, last) {
 		p := g.unfinished.places[at]
 		i := slices.Index(g.pending, p)
+		// The pending transaction at index i will complete as number completed+1+i. A member that is ahead may already have
+		// included it in the snapshot.
 		seen := g.completed+1+uint64(i) < first
 		if !seen && !p.gone() && !(g.r.mistake == overtaking && !c.x.global() && g.leapable(c.x, i)) {
 			c.note(ask(&p.footprint))
@@ -277,15 +285,20 @@ func (c *certification) note(v Verdict) {
 	}
 }
 
-// leapable reports whether a local transaction that is being delivered may leap over the pending transaction at a
-// place. That transaction is a global transaction whose threshold cannot be reached yet, or follows such a transaction.
-// All members know that the global transaction is pending, regardless of the votes that they have received.
+// leapable reports whether a local transaction that is being delivered may leap over the pending transaction at index
+// at.
+//
+// That transaction is a global transaction that cannot have reached its threshold yet, or it follows such a
+// transaction. All members know that the global transaction is pending, regardless of the votes that they have
+// received.
 func (g *group) leapable(x *delivery, at int) bool { return at >= g.firstLeapable(x) }
 
 func (g *group) firstLeapable(x *delivery) int {
 	first := len(g.pending)
 	for i := len(g.pending) - 1; i >= 0; i-- {
 		if p := g.pending[i]; p.global() {
+			// From this delivery on, a member that knows the votes may already have completed p, so leaping over it would
+			// differ between members.
 			if x.number > p.number+g.r.threshold {
 				break
 			}
@@ -295,10 +308,10 @@ func (g *group) firstLeapable(x *delivery) int {
 	return first
 }
 
-// place returns the place among the pending transactions for a transaction that has passed. A global transaction goes
-// to the end. A local transaction goes to the leftmost place where it does not conflict with the transactions that it
-// leaps over. None of them writes a row that it has read, as certification has found; none of them may read or write a
-// row that it writes.
+// place returns the index in pending at which a transaction that has passed is inserted. A global transaction goes to
+// the end. A local transaction goes to the leftmost index where it conflicts with none of the transactions that it
+// leaps over. Certification has found that none of them writes a row that it has read. They must not read or write a
+// row that it writes either.
 func (g *group) place(x *delivery) int {
 	at := len(g.pending)
 	if x.global() || g.r.threshold == 0 {
@@ -314,8 +327,9 @@ func (g *group) place(x *delivery) int {
 	return at
 }
 
-// meets reports whether a transaction writes a row that another transaction reads or writes, according to the filters.
+// meets reports whether x writes a row that p reads or writes, according to the filters; false if p is aborted.
 func (g *group) meets(x, p *delivery) bool {
+	// All members know this abort from the log; its reads and writes no longer conflict.
 	if p.gone() {
 		return false
 	}

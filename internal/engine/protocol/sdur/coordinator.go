@@ -12,11 +12,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// coordinator runs the transactions of a node's clients.
+// coordinator is the state of the transactions that this node's clients have submitted.
 type coordinator struct {
-	// leaders are the latest known leaders, by group.
+	// leaders are the latest known leaders of the groups, by shard; term 0 means unknown.
 	leaders []tenure
-	// suspect are the nodes that have not answered, and said nothing since.
+	// suspect marks nodes that have not answered a read in time and have sent no message since.
 	suspect []bool
 	// open are the transactions that have not ended in all their groups, by number. next is the number of the next
 	// transaction, and all transactions below done have ended.
@@ -24,7 +24,7 @@ type coordinator struct {
 	next, done uint64
 }
 
-// tenure is a node's term as a leader; term 0 is none.
+// tenure is a node and the term in which it leads a group. Term 0 means that no leader is known.
 type tenure struct {
 	node geo.NodeID
 	term uint64
@@ -45,11 +45,11 @@ type transaction struct {
 	task   *rerun.Task
 	phase  phase
 	parts  []*part // in the order of their first use; ascending once it terminates
-	// waiting counts the parts that have something open.
+	// waiting is the number of parts with outstanding rows or a missing final answer.
 	waiting int
-	// round counts the reads.
+	// round is the number of the latest round of reads.
 	round uint64
-	// cut says that the transaction reads at a time, which is at, and is not certified.
+	// cut is set for a transaction that reads at timestamp at and is not certified.
 	cut bool
 	at  uint64
 
@@ -59,16 +59,17 @@ type transaction struct {
 	answered     bool
 }
 
-// part is a group that a transaction has to do with.
+// part is the part of a transaction in one group.
 type part struct {
 	group int
-	// open reports that rows or the end of the transaction are outstanding.
+	// open is set while rows or the final answer of the group are outstanding.
 	open  bool
 	needs []rerun.Need
-	// seen says that the transaction reads the group as of snapshot.
+	// seen is set once snapshot is known; the transaction then reads the group in that snapshot.
 	seen     bool
 	snapshot Snapshot
-	// member is the member that was last asked for rows, at time asked; try counts the members that were asked in vain.
+	// member is the member that received the last request for rows, at time asked. try selects a member if all members
+	// are suspected.
 	member geo.NodeID
 	asked  time.Duration
 	try    int
@@ -76,7 +77,7 @@ type part struct {
 	reads  []uint64
 	ranges []txn.Range
 	writes []txn.WriteEntry
-	// held says that the submission is delayed, again that it has been made in an earlier term.
+	// held is set while the submission is delayed, again once the part has been submitted.
 	held, again bool
 }
 
@@ -114,7 +115,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 	r.node.Finish()
 }
 
-// end forgets a transaction that has ended everywhere.
+// end removes a transaction that has ended in all its groups, and advances done.
 func (r *Replica) end(x *transaction) {
 	delete(r.open, x.number)
 	for r.done < r.next && r.open[r.done] == nil {
@@ -122,7 +123,8 @@ func (r *Replica) end(x *transaction) {
 	}
 }
 
-// run runs the procedure as far as the available rows allow.
+// run runs the procedure until it needs rows that are not available, and requests those rows. If the procedure has
+// finished, run terminates the transaction.
 func (r *Replica) run(x *transaction) {
 	needs := x.task.Step()
 	if len(needs) == 0 {
@@ -158,6 +160,7 @@ func (r *Replica) askAll(x *transaction) {
 // need it. This includes a procedure that fails, since the state that it has read may never have existed.
 func (r *Replica) terminate(x *transaction) {
 	_, err := x.task.Result()
+	// An undeclared access fails in every state, and a failure without reads depends on no state.
 	if x.cut || err == txn.ErrUndeclared || len(x.parts) == 0 && err != nil {
 		r.conclude(x, Commit)
 		r.end(x)
@@ -171,6 +174,8 @@ func (r *Replica) terminate(x *transaction) {
 		r.end(x)
 		return
 	}
+	// The parts' snapshots decide which transactions are concurrent, so certification of a global transaction needs all
+	// of them.
 	if len(x.parts) > 1 && !r.seesAll(x) {
 		return
 	}
@@ -190,15 +195,17 @@ func (r *Replica) terminate(x *transaction) {
 	}
 }
 
-// gatherWrites distributes the writes to the groups. It reports whether the transaction continues.
+// gatherWrites distributes the writes to the groups. It returns false if a write is not allowed and the transaction was
+// aborted.
 func (r *Replica) gatherWrites(x *transaction) bool {
 	writes := x.task.Writes().Entries()
+	// seesAll can delay termination. The procedure has then gathered its writes before, and must not submit them twice.
 	for _, p := range x.parts {
 		p.writes = nil
 	}
 	for i := range writes {
 		k := writes[i].Key
-		if k.Everywhere() { // which no transaction writes
+		if k.Everywhere() { // no transaction may write rows that every shard stores
 			r.reply(x, txn.AbortOutcome(x.t.ID, txn.ErrUndeclared))
 			r.end(x)
 			return false
@@ -241,6 +248,8 @@ func (r *Replica) gatherReads(x *transaction) {
 			continue
 		}
 		scanned := txn.Range{From: read.Range.From, To: read.Range.To}
+		// A scan that stopped at its limit has observed nothing beyond its last row. To is exclusive, so the smallest
+		// longer key includes that row.
 		if n := len(read.Rows); n > 0 && n == read.Range.Limit {
 			if last := read.Rows[n-1].Key; read.Range.Reverse {
 				scanned.From = last
@@ -256,14 +265,17 @@ func (r *Replica) gatherReads(x *transaction) {
 // delays the submission to the group with the nearest leader, which would otherwise wait longest for the votes of the
 // other groups.
 func (r *Replica) prepareGlobal(x *transaction) {
+	// Participants must be ascending, because groups find their votes by binary search.
 	slices.SortFunc(x.parts, func(a, b *part) int { return a.group - b.group })
 	var anchor *part
 	var least time.Duration
 	for _, p := range x.parts {
 		x.participants = append(x.participants, p.group)
+		// The transaction's timestamp must be later than every snapshot that it has read.
 		x.floor = max(x.floor, p.snapshot.At)
 		l, known := r.leaderOf(p.group)
 		if !known {
+			// The first leader of the layout is the best estimate; a wrong estimate only costs latency.
 			l.node = r.layout.Group(p.group).Leader
 		}
 		if d := raftgroup.Distance(r.topology, r.self, l.node); anchor == nil || d < least {
@@ -277,7 +289,7 @@ func (r *Replica) prepareGlobal(x *transaction) {
 	}
 }
 
-// release submits the delayed part.
+// release submits the delayed part of transaction number, unless the transaction has ended.
 func (r *Replica) release(number uint64) {
 	x := r.open[number]
 	if x == nil {
@@ -299,9 +311,11 @@ func (r *Replica) leaderOf(group int) (l tenure, known bool) {
 	return l, l.term > 0
 }
 
-// submit asks a group's leader to broadcast a transaction. It is asked once in every term until the group has
-// answered: a leader that is not known, or is not any more, is asked when it says that it leads.
+// submit sends a transaction's part to the group's leader. The coordinator submits it once in every term until the
+// group has answered. If the leader is unknown or has been replaced, follow submits the part when the next leader
+// announces itself.
 func (r *Replica) submit(x *transaction, p *part) {
+	// No message is sent before a leader announces itself. follow then submits all open parts of the group.
 	l, known := r.leaderOf(p.group)
 	if !known {
 		return
@@ -319,6 +333,7 @@ func (r *Replica) submit(x *transaction, p *part) {
 // answer handles a group's answer about a transaction. The first answer has the transaction's outcome.
 func (r *Replica) answer(m *Answer) {
 	x := r.open[m.Number]
+	// The transaction may have ended already: a new leader answers repeated submissions again.
 	if x == nil || x.phase != terminating {
 		return
 	}
@@ -326,6 +341,7 @@ func (r *Replica) answer(m *Answer) {
 	if p == nil || !p.open {
 		return
 	}
+	// The client receives the outcome as early as the anchor knows it, although that answer may not be final.
 	if !x.answered {
 		r.conclude(x, m.Verdict)
 	}
@@ -360,18 +376,21 @@ func (r *Replica) reply(x *transaction, o txn.Outcome) {
 	r.env.Reply(o)
 }
 
-// follow handles the announcement of a leader. It sends the open requests of the group again, and exchanges votes with
-// it.
+// follow handles the announcement of a group's leader. It submits open transactions of the group to the new leader, and
+// this node's groups exchange votes with it.
 func (r *Replica) follow(from geo.NodeID, m *raftgroup.Lead) {
+	// Announcements of different nodes may arrive in any order; only a later term counts.
 	if m.Group >= len(r.leaders) || m.Term <= r.leaders[m.Group].term {
 		return
 	}
 	r.leaders[m.Group] = tenure{from, m.Term}
+	// The order of map iteration would differ between replays.
 	for _, n := range slices.Sorted(maps.Keys(r.open)) {
 		x := r.open[n]
 		if x.phase != terminating {
 			continue
 		}
+		// A held part is submitted by its timer, to the leader that is known then.
 		if p := x.find(m.Group); p != nil && p.open && !p.held {
 			r.submit(x, p)
 		}

@@ -7,21 +7,24 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// probes is the number of bits that a Bloom filter sets for a hash.
+// probes is the number of bits that a Bloom filter sets for each hash.
 const probes = 7
 
-// hashOf is the hash by which certification knows a row.
+// hashOf returns the hash that identifies row k in certification.
 func hashOf(k txn.Key) uint64 { return store.DigestRow(k, nil) }
 
-// markOf is the hash that stands for the scans and the writes of a group of rows with ordered keys.
+// markOf returns the hash that represents all scans and writes in key group's unit, a group of rows with ordered keys.
+// The complement keeps it apart from the hash of a row.
 func markOf(group txn.Key) uint64 { return ^hashOf(group.Unit()) }
 
-// bit returns the place of a hash's i-th bit in a filter of a size.
+// bit returns the index of the i-th bit of hash h in a filter of size bits.
 func bit(h uint64, i uint32, size int) uint32 {
+	// Double hashing: the step is odd and thus never 0. The multiplication maps 32 bits to a size that need not be a
+	// power of two.
 	return uint32(uint64(uint32(h)+i*(uint32(h>>32)|1)) * uint64(size) >> 32)
 }
 
-// bloom is the Bloom filter of one set. nil stands for a filter that has not been built, since it was not needed yet.
+// bloom is the Bloom filter of one set. nil means that the filter has not been built yet.
 type bloom []uint64
 
 func newBloom(size int) bloom { return make(bloom, (size+63)/64) }
@@ -51,6 +54,7 @@ type filters struct {
 }
 
 func newFilters(size, kept int) filters {
+	// The window may start inside a block. The extra block keeps its oldest filters while the newest block is filled.
 	return filters{size: size, blocks: make([][]uint64, (kept+63)/64+1)}
 }
 
@@ -60,6 +64,7 @@ func (f *filters) begin(n uint64) {
 	switch {
 	case f.blocks[at] == nil:
 		f.blocks[at] = make([]uint64, f.size)
+	// The first transaction of a block reuses the block of filters that have left the window.
 	case n/64 != f.last/64:
 		clear(f.blocks[at])
 	}
@@ -74,7 +79,8 @@ func (f *filters) add(n, h uint64) {
 	}
 }
 
-// remove removes a hash from the filter of transaction n. The caller removes all hashes of n.
+// remove removes a hash from the filter of transaction n. Hashes may share bits, so the caller must remove all hashes
+// of n.
 func (f *filters) remove(n, h uint64) {
 	block := f.blocks[n/64%uint64(len(f.blocks))]
 	for i := range uint32(probes) {
@@ -82,14 +88,15 @@ func (f *filters) remove(n, h uint64) {
 	}
 }
 
-// grow makes room for the filters of 64 more transactions in addition to the existing ones.
+// grow adds a block of 64 filters.
 func (f *filters) grow() { f.blocks = append(f.blocks, make([]uint64, f.size)) }
 
-// next returns the first transaction from n to last whose filter contains the hash; 0 for none.
+// next returns the first transaction in [n, last] whose filter contains hash h, or 0 if there is none.
 func (f *filters) next(h, n, last uint64) uint64 {
 	for ; n <= last; n = n/64*64 + 64 {
 		word := ^uint64(0) << (n % 64)
 		if last/64 == n/64 {
+			// n and last are in the same block, so the filters after last are masked out.
 			word &= ^uint64(0) >> (63 - last%64)
 		}
 		block := f.blocks[n/64%uint64(len(f.blocks))]

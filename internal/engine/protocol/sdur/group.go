@@ -11,9 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// An entry of a group's log consists of a time and commands. The time is from its leader's clock, later than the times
-// of all earlier entries and earlier than the times of all later ones. Each command starts with its kind. An entry
-// without commands is a tick, which counts as a delivery.
+// A log entry consists of a timestamp and commands. Timestamps come from the leader's clock and increase along the log.
+// Each command starts with its kind. An entry without commands is a tick, which counts as a delivery.
 const (
 	// commandDeliver delivers a transaction.
 	commandDeliver = iota + 1
@@ -29,52 +28,52 @@ type group struct {
 	r *Replica
 	state
 	leader
-	// empty says that this member, of a new incarnation, has not got the group's rows yet.
+	// empty is set while this member, of a new incarnation, has not received the group's rows.
 	empty bool
-	// oldest is the time before which versions of rows may be missing.
+	// oldest is the timestamp before which row versions may be missing.
 	oldest uint64
-	// reads wait for a state that this member does not have yet.
+	// reads are requests for a state that this member has not reached.
 	reads []*waitingRead
-	// pacing reports that a timer is set for the next tick, and tick that a tick is being proposed.
+	// pacing is set while a timer for the next tick is running, tick while a tick is being proposed.
 	pacing, tick bool
 }
 
-// leader is the volatile state of a group's leader, which is not in the log. It exists during the leader's term.
+// leader is the state that a group's leader keeps outside the log during its term.
 type leader struct {
-	// early are votes on transactions that have not been delivered here.
+	// early are votes for transactions that this group has not delivered.
 	early map[raftgroup.Name][]*Vote
-	// demands are the groups that demand a vote which has to be put into the log first.
+	// demands are the groups that demand a vote, which must be in the log before it is sent.
 	demands map[raftgroup.Name][]int
 }
 
-// delivery is a transaction that was delivered, and has not completed or has not been decided in the log.
+// delivery is a delivered transaction that has not completed, or whose outcome is not in the log.
 type delivery struct {
 	Update
 	footprint
 	name   raftgroup.Name
 	number uint64 // the delivery counter
-	// earliest is the earliest timestamp that the transaction may have, and the timestamp of this group's vote.
+	// earliest is the lowest timestamp that the transaction may get. It is also the timestamp in this group's vote.
 	earliest uint64
 
-	// decided says that its end is known here, which is verdict and timestamp, and logged that the log says so, too.
+	// decided is set if verdict and timestamp are known here, logged if the log contains them.
 	decided, logged bool
 	verdict         Verdict
 	timestamp       uint64
-	// completed is its number among the completed transactions; 0 for none.
+	// completed is the transaction's position among the completed transactions, from 1; 0 if it is pending.
 	completed uint64
 
-	// at is the place of its filters among the filters of the pending transactions. readFilter and writeFilter are its
-	// filters for leaps over it.
+	// at is the index of its filters in unfinished. readFilter and writeFilter are separate filters for transactions that
+	// may leap over it, or nil until they are needed.
 	at                      uint64
 	readFilter, writeFilter bloom
 
-	// At the leader, votes are the votes of the participants, in their order, and since is the time from which it waits
-	// for them.
+	// At the leader, votes are the participants' votes in the order of Participants. since is the time when the leader
+	// started to collect them or last demanded them.
 	votes []ending
 	since time.Duration
 }
 
-// ending is the outcome of a transaction, or a vote.
+// ending is the outcome of a transaction or a group's vote on it.
 type ending struct {
 	verdict   Verdict
 	timestamp uint64
@@ -82,10 +81,10 @@ type ending struct {
 
 func (x *delivery) global() bool { return len(x.Participants) > 0 }
 
-// gone reports whether the log says that the transaction is aborted.
+// gone reports whether the transaction is aborted according to the log.
 func (x *delivery) gone() bool { return x.logged && x.verdict != Commit }
 
-// filter returns the Bloom filter of the read set or of the write set.
+// filter returns the Bloom filter of the read set or the write set. It builds the filter at the first call.
 func (x *delivery) filter(g *group, reads bool) bloom {
 	size := g.r.filterBits
 	if reads {
@@ -109,14 +108,14 @@ func newGroup(r *Replica, shard int) *group {
 	return g
 }
 
-// count counts something that all members do: only the leader does.
+// count increments a counter at the leader, so that an event at all members counts once.
 func (g *group) count(n *int64) {
 	if g.Serving {
 		*n++
 	}
 }
 
-// deliverTick puts a tick into the log, or the commands that have gathered.
+// deliverTick proposes the gathered commands, or a tick if there are none.
 func (g *group) deliverTick() {
 	g.tick = true
 	g.Propose()
@@ -125,6 +124,7 @@ func (g *group) deliverTick() {
 
 // Entry implements raftgroup.Machine.
 func (g *group) Entry(batch []byte) []byte {
+	// Raft would otherwise replicate empty batches; only a tick counts as a delivery without commands.
 	if len(batch) == 0 && !g.tick {
 		return nil
 	}
@@ -141,6 +141,7 @@ func (g *group) Entry(batch []byte) []byte {
 func (g *group) Apply(entry []byte) {
 	r := codec.NewReader(entry)
 	clock := r.Uvarint()
+	// Every later entry has a larger time, so no later delivery gets a timestamp up to the horizon.
 	g.horizon = max(g.horizon, clock)
 	g.r.clock.See(clock)
 	if r.Len() == 0 {
@@ -150,6 +151,7 @@ func (g *group) Apply(entry []byte) {
 		switch kind := r.Uint8(); kind {
 		case commandDeliver:
 			x := &delivery{name: raftgroup.ReadName(&r), Update: readUpdate(&r), earliest: clock}
+			// Writes are kept in the store for longer than the entry, and must not alias its buffer.
 			txn.Own(x.Writes)
 			g.deliver(x)
 		case commandDecide:
@@ -173,6 +175,7 @@ func (g *group) deliver(x *delivery) {
 	g.forget(x.name.Coordinator, x.Done)
 	g.deliveries++
 	x.number = g.deliveries
+	// Another group may have received this group's vote to abort, so a late delivery must not commit.
 	if g.prevented[x.name] {
 		g.r.env.Mark(deliveredPrevented)
 		g.refuse(x, Prevented)
@@ -193,6 +196,7 @@ func (g *group) deliver(x *delivery) {
 		g.r.env.Mark(leapt)
 		g.count(&g.r.counters.leaps)
 	}
+	// With nothing pending there is nothing to wait for or to leap over.
 	if len(g.pending) == 0 && !x.global() {
 		g.finish(x)
 		return
@@ -200,6 +204,8 @@ func (g *group) deliver(x *delivery) {
 	g.pending = slices.Insert(g.pending, at, x)
 	g.unfinished.add(x)
 	if x.global() {
+		// Floor is the latest snapshot that the transaction has read in any group. Its timestamp must be later than the
+		// transactions that it has read from.
 		x.earliest = max(x.earliest, x.Floor+1)
 		g.globals[x.name] = x
 		if g.Serving {
@@ -207,6 +213,7 @@ func (g *group) deliver(x *delivery) {
 			g.vote(x, Nothing)
 		}
 	}
+	// x completes now if it has leapt to the front. Otherwise it counts as waiting below.
 	g.complete()
 	if !x.global() && x.completed == 0 {
 		g.r.env.Mark(localWaits)
@@ -214,8 +221,8 @@ func (g *group) deliver(x *delivery) {
 	}
 }
 
-// missed reports whether a transaction has read rows of transactions that it could leap over and does not. Only the
-// variant overtaking calls it, which is a mistake.
+// missed reports whether a local transaction has read a row of a transaction that it could leap over and does not. Only
+// the faulty variant overtaking calls it.
 func (g *group) missed(x *delivery, at int) bool {
 	for _, p := range g.pending[min(at, g.firstLeapable(x)):at] {
 		for _, h := range x.reads {
@@ -227,7 +234,7 @@ func (g *group) missed(x *delivery, at int) bool {
 	return false
 }
 
-// reject aborts a transaction that has not passed, which is this group's vote.
+// reject records that a transaction has failed certification, and votes to abort it.
 func (g *group) reject(x *delivery, v Verdict) {
 	g.ended.Finish(x.name, ending{verdict: v})
 	switch v {
@@ -249,6 +256,7 @@ func (g *group) refuse(x *delivery, v Verdict) {
 	if !g.Serving {
 		return
 	}
+	// A vote to abort is final, so the votes of other groups no longer matter.
 	delete(g.early, x.name)
 	g.answer(x.name, v, true)
 	for _, p := range x.Participants {
@@ -263,6 +271,8 @@ func (g *group) refuse(x *delivery, v Verdict) {
 func (g *group) complete() {
 	for len(g.pending) > 0 {
 		x := g.pending[0]
+		// Until both conditions hold, local transactions may still be placed before x (DSN 2013, reordering). Pending
+		// transactions complete strictly in order.
 		if x.global() && (!x.decided || g.deliveries < x.number+g.r.threshold) {
 			break
 		}
@@ -277,11 +287,12 @@ func (g *group) complete() {
 	g.pace()
 }
 
-// finish completes a transaction.
+// finish gives a transaction the next position of the completed transactions, and installs its writes if it commits.
 func (g *group) finish(x *delivery) {
 	g.completed++
 	x.completed = g.completed
 	g.history.add(g.completed, x.footprint)
+	// The log already contains the abort, so certification ignores this footprint from here on.
 	if x.gone() {
 		g.history.remove(g.completed)
 	}
@@ -289,6 +300,7 @@ func (g *group) finish(x *delivery) {
 	case x.logged:
 		delete(g.globals, x.name)
 	case !x.global():
+		// A local timestamp above all completed ones keeps timestamps in the order of conflicts, which cuts rely on.
 		x.verdict, x.timestamp = Commit, max(x.earliest, g.last+1)
 	}
 	if x.verdict == Commit {
@@ -300,11 +312,13 @@ func (g *group) finish(x *delivery) {
 	g.report(x)
 }
 
-// report reports to a transaction's coordinator that it has completed. Its anchor, and a group that aborts it, report
-// immediately; other groups report when the end is in the log.
+// report sends the outcome of a completed transaction to its coordinator. The anchor of a global transaction reports
+// immediately. Its other groups report when the outcome is in the log; that answer is final.
 func (g *group) report(x *delivery) {
 	switch {
 	case !g.Serving || x.completed == 0:
+	// Only an answer whose outcome is in the log is final: afterwards the coordinator lets the groups forget the
+	// transaction.
 	case !x.global() || x.logged:
 		g.answer(x.name, x.verdict, true)
 	case x.Anchor == g.Shard:
@@ -318,15 +332,18 @@ func (g *group) answer(n raftgroup.Name, v Verdict, final bool) {
 	}
 }
 
-// applyDecide takes the end of a transaction from the log. The leader that has put it there has known it since.
+// applyDecide applies the outcome of a global transaction from the log. The leader that proposed the outcome has
+// already acted on it.
 func (g *group) applyDecide(n raftgroup.Name, e ending) {
 	x := g.globals[n]
+	// A new leader logs decisions again, so the same outcome can be in the log twice.
 	if x == nil || x.logged {
 		return
 	}
 	x.decided, x.logged, x.verdict, x.timestamp = true, true, e.verdict, e.timestamp
 	if x.completed > 0 {
 		delete(g.globals, n)
+		// The window is a ring: after history more completions, the slot belongs to another transaction.
 		if x.gone() && x.completed+uint64(g.history.kept) > g.completed {
 			g.history.remove(x.completed)
 		}
@@ -336,6 +353,7 @@ func (g *group) applyDecide(n raftgroup.Name, e ending) {
 }
 
 func (g *group) applyPrevent(n raftgroup.Name) {
+	// The log may have delivered the transaction after the prevent command was proposed; then the earlier vote counts.
 	if _, over, forgotten := g.ended.Look(n); !over && !forgotten && g.globals[n] == nil {
 		g.prevented[n] = true
 		g.r.env.Mark(prevented)
@@ -352,9 +370,8 @@ func (g *group) applyPrevent(n raftgroup.Name) {
 	}
 }
 
-// Step implements raftgroup.Machine. A new leader has delivered all entries before its term. It sends the other groups
-// its group's votes and asks for their votes. It puts the decisions of its predecessor and its own decisions into the
-// log.
+// Step implements raftgroup.Machine. A new leader has applied all entries before its term. It sends its group's votes
+// to the other groups and asks for theirs. It logs decisions that are not in the log.
 func (g *group) Step(leads bool) {
 	g.leader = leader{}
 	if !leads {
@@ -366,6 +383,8 @@ func (g *group) Step(leads bool) {
 	for _, x := range g.globalsInOrder() {
 		switch {
 		case x.logged:
+		// The decision may have been proposed in an earlier term and lost. The other members can only learn it from the
+		// log.
 		case x.decided:
 			g.r.env.Mark(decidedLoggedAgain)
 			g.log(x)
@@ -392,11 +411,14 @@ func (g *group) Serve(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// submit broadcasts a transaction in the group. If it was also sent to an earlier leader, it may have been delivered
-// already. Its outcome is not forgotten: the coordinator's notice that all transactions up to it have ended arrives
-// after it, over the same link to the term's leader.
+// submit appends a transaction to the batch for the log. An earlier leader may have delivered it already if the
+// coordinator has submitted it before.
+//
+// The outcome of such a transaction is still known. Only the coordinator's Done number removes it, and that number
+// arrives after this message over the same link.
 func (g *group) submit(n raftgroup.Name, m *Submit) {
 	g.r.clock.See(m.Floor)
+	// Only a repeated submission can be in the log already; first submissions skip the lookups.
 	if m.Again {
 		e, over, _ := g.ended.Look(n)
 		x := g.globals[n]
@@ -409,6 +431,7 @@ func (g *group) submit(n raftgroup.Name, m *Submit) {
 			g.r.env.Mark(submittedEnded)
 			g.answer(n, e.verdict, true)
 			return
+		// A local transaction that is still pending is answered when it completes.
 		case slices.ContainsFunc(g.pending, func(x *delivery) bool { return x.name == n }):
 			return
 		}
@@ -419,7 +442,7 @@ func (g *group) submit(n raftgroup.Name, m *Submit) {
 // Advance implements raftgroup.Machine.
 func (g *group) Advance() {}
 
-// pace sees to it that ticks come, at the leader, as long as a global transaction waits for deliveries.
+// pace sets a timer for the next tick if this leader has a global transaction that waits for deliveries.
 func (g *group) pace() {
 	if g.r.threshold > 0 && g.Serving && !g.pacing && slices.ContainsFunc(g.pending, g.waitsForDeliveries) {
 		g.pacing = true
@@ -431,7 +454,7 @@ func (g *group) waitsForDeliveries(x *delivery) bool {
 	return x.global() && g.deliveries < x.number+g.r.threshold
 }
 
-// paced delivers a tick unless something else has been proposed meanwhile.
+// paced delivers a tick unless the leader has proposed an entry within the last tick interval.
 func (g *group) paced() {
 	g.pacing = false
 	if slices.ContainsFunc(g.pending, g.waitsForDeliveries) {
@@ -443,13 +466,13 @@ func (g *group) paced() {
 	}
 }
 
-// hasCommands reports whether an entry is more than a tick. Raft's own entries are empty.
+// hasCommands reports whether an entry contains a command. It returns false for ticks and for Raft's empty entries.
 func hasCommands(entry []byte) bool {
 	r := codec.NewReader(entry)
 	return len(entry) > 0 && r.Uvarint() > 0 && r.Len() > 0
 }
 
-// spread reports whether the members that live have all that the log holds.
+// spread reports whether all live members have received the whole log.
 func (g *group) spread() bool {
 	return g.Spread(func(n geo.NodeID) bool { return g.r.env.Now()-g.r.heard[n] < g.r.election })
 }

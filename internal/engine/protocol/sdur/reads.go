@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// closeEvery is the maximum interval between deliveries of a leader. Without transactions it delivers a tick, so that
-	// cuts are not older, and old row versions are discarded. Since ticks count as deliveries, parameter tick is at most
-	// closeEvery.
+	// closeEvery is the maximum interval between a leader's deliveries. A leader without transactions delivers a tick, so
+	// that its closed timestamp advances and old row versions can be discarded. Parameter tick is at most closeEvery,
+	// because ticks count as deliveries.
 	closeEvery = 200 * time.Millisecond
-	// keptBehind is the time for which old row versions are kept.
+	// keptBehind is how long replaced row versions are kept, measured from the closed timestamp.
 	keptBehind = 10 * time.Second
 )
 
@@ -25,7 +25,7 @@ type waitingRead struct {
 	*Read
 }
 
-// read takes a request for rows.
+// read answers a request for rows, or queues it until this member has reached the requested state.
 func (g *group) read(from geo.NodeID, m *Read) {
 	if q := (&waitingRead{from, m}); !g.answerRead(q) {
 		g.r.env.Mark(readWaits)
@@ -34,7 +34,7 @@ func (g *group) read(from geo.NodeID, m *Read) {
 	}
 }
 
-// answerRead answers unless this member does not have the state yet.
+// answerRead answers a request for rows. It returns false if this member has not reached the requested state.
 func (g *group) answerRead(q *waitingRead) bool {
 	a := &Rows{Group: g.Shard, Number: q.Number, Round: q.Round, Snapshot: q.Snapshot}
 	at := q.Snapshot.At
@@ -43,12 +43,15 @@ func (g *group) answerRead(q *waitingRead) bool {
 		g.r.env.Mark(readBeforeJoining)
 		return false
 	case q.View == Newest:
+		// The member chooses the snapshot: its whole applied state. Later reads of the group repeat it.
 		at, a.Snapshot = store.Newest, Snapshot{g.completed, g.last}
 	case g.r.mistake == newestCut && q.View == Cut:
 		at = store.Newest
+	// Replaced versions below oldest may be discarded. An answer from the remaining versions could mix two states.
 	case q.Snapshot.At < g.oldest:
 		a.TooOld = true
 		g.r.env.Mark(readTooOld)
+	// A count identifies the snapshot of an update transaction. A cut is readable once its timestamp is closed.
 	case q.View == Same && g.completed < q.Snapshot.Count, q.View == Cut && g.closed() < q.Snapshot.At:
 		return false
 	}
@@ -59,7 +62,7 @@ func (g *group) answerRead(q *waitingRead) bool {
 	return true
 }
 
-// wakeReads answers the reads that have waited.
+// wakeReads answers the waiting reads that have become possible.
 func (g *group) wakeReads() {
 	if len(g.reads) == 0 {
 		return
@@ -74,12 +77,13 @@ func (g *group) wakeReads() {
 	g.reads = kept
 }
 
-// trim discards row versions that no transaction reads any more. These are versions that were replaced long before the
-// time up to which each of the node's groups is closed. A transaction that is pending for long keeps them: its versions
-// may be older than the later deliveries, and reads of the time before it wait.
+// trim discards row versions that were replaced more than keptBehind before the closed timestamps of all of the node's
+// groups. A transaction that is pending for long stops the closed timestamp and thereby keeps these versions: reads of
+// earlier timestamps may still arrive.
 func (r *Replica) trim() {
 	enough := r.trimmed + uint64(protocol.Shrunk(r.node.Shrink, keptBehind)) + uint64(closeEvery)
-	if r.least((*group).delivered) <= enough { // which is quickly found
+	// delivered is at least closed and needs no loop over the pending transactions
+	if r.least((*group).delivered) <= enough {
 		return
 	}
 	least := r.least((*group).closed)
@@ -90,12 +94,13 @@ func (r *Replica) trim() {
 	r.store.Trim(r.trimmed)
 	for _, g := range r.groups {
 		if g != nil {
+			// The newest version of each row stays, so reads at g.last or later remain possible.
 			g.oldest = max(g.oldest, min(g.last, r.trimmed))
 		}
 	}
 }
 
-// least returns the minimum of a value over the node's groups that it has joined.
+// least returns the minimum of a value over the groups that this node has joined, or store.Newest if there are none.
 func (r *Replica) least(of func(*group) uint64) uint64 {
 	least := uint64(store.Newest)
 	for _, g := range r.groups {
@@ -106,12 +111,12 @@ func (r *Replica) least(of func(*group) uint64) uint64 {
 	return least
 }
 
-// delivered returns the time of the last entry.
+// delivered returns the timestamp of the last applied entry.
 func (g *group) delivered() uint64 { return g.horizon }
 
-// cut returns the time at which a transaction reads that writes nothing: the latest for which this node's members of
-// the groups that it reads need not wait. Those are what its footprint names if that is exact; otherwise the node's
-// other groups may be read, too.
+// cut returns the timestamp at which a read-only transaction reads. It is the latest timestamp that is closed in all
+// local groups that the transaction may read. If its footprint is exact, these are the groups in the footprint.
+// Otherwise, they are all groups of the node.
 func (r *Replica) cut(t *txn.Transaction) uint64 {
 	least := uint64(store.Newest)
 	if t.Exact {
@@ -121,21 +126,23 @@ func (r *Replica) cut(t *txn.Transaction) uint64 {
 			}
 		}
 	}
-	if least == store.Newest { // also if the node keeps none of them
+	if least == store.Newest { // the footprint is not exact or names no local group
 		least = r.least((*group).closed)
 	}
 	if least < store.Newest {
 		return least
 	}
-	now := r.clock.Now(r.env.Now()) // this node holds no rows, or none yet
+	now := r.clock.Now(r.env.Now()) // this node has joined no group
+	// Every group closes a timestamp at least every closeEvery, and its entry takes at most the longest round trip, so
+	// members rarely wait.
 	return now - min(now, uint64(closeEvery+r.longest))
 }
 
-// ask asks a member of a group for rows: the nearest member that seems to live. If the transaction has failed before,
-// it asks the leader, since the nearest member may lag.
+// ask requests rows from a member of a group. reader chooses the member.
 func (r *Replica) ask(x *transaction, p *part) {
 	m := &Read{Group: p.group, Number: x.number, Round: x.round, View: Newest, Snapshot: p.snapshot, Ranges: make([]txn.Range, len(p.needs))}
 	switch {
+	// A cut needs no snapshot from the member; the timestamp is the same in all groups.
 	case x.cut:
 		m.View, m.Snapshot = Cut, Snapshot{At: x.at}
 	case p.seen:
@@ -148,8 +155,10 @@ func (r *Replica) ask(x *transaction, p *part) {
 	r.send(p.member, m)
 }
 
-// reader returns the member of a group that is to be asked.
+// reader returns the member to ask: the nearest member that is not suspected. A retry asks the leader, because the
+// nearest member may lag and cause the same conflict again.
 func (r *Replica) reader(x *transaction, p *part) geo.NodeID {
+	// The leader has the newest snapshot. A cut gains nothing there, since its timestamp is fixed.
 	if l, known := r.leaderOf(p.group); known && x.t.Attempt > 0 && !x.cut && !r.suspect[l.node] {
 		return l.node
 	}
@@ -160,14 +169,15 @@ func (r *Replica) reader(x *transaction, p *part) geo.NodeID {
 		}
 	}
 	r.env.Mark(allSilent)
-	p.try++ // all are silent
+	p.try++ // all are suspected: try them in turn
 	return members[p.try%len(members)]
 }
 
-// retryReads asks other members for outstanding rows.
+// retryReads repeats late requests for rows and suspects the members that have not answered.
 func (r *Replica) retryReads(x *transaction) {
 	for _, p := range x.parts {
 		if p.open && x.phase == reading && (r.env.Now()-p.asked >= r.patience || r.env.Buggify(asksAnother)) {
+			// A message from the member removes the suspicion (Receive). This node cannot suspect itself.
 			if p.member != r.self {
 				r.suspect[p.member] = true
 				r.env.Mark(memberSuspected)
@@ -177,19 +187,22 @@ func (r *Replica) retryReads(x *transaction) {
 	}
 }
 
-// rows handles the rows that a member has read.
+// rows handles the rows that a member has returned.
 func (r *Replica) rows(m *Rows) {
 	x := r.open[m.Number]
+	// A late answer of an earlier round would be matched with the needs of the current round.
 	if x == nil || x.phase != reading || x.round != m.Round {
 		return
 	}
 	p := x.find(m.Group)
 	switch {
+	// The member was asked twice, and the first answer has already been used.
 	case p == nil || !p.open || len(m.Found) != len(p.needs) && !m.TooOld:
 	case m.TooOld:
 		r.reply(x, txn.Outcome{ID: x.t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonTooOld})
 		r.end(x)
 	default:
+		// The first answer determines the snapshot of all later reads of this group.
 		if !p.seen {
 			p.seen, p.snapshot = true, m.Snapshot
 		}

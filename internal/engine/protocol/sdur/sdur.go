@@ -131,17 +131,18 @@ var Engine = &protocol.Engine{
 }
 
 const (
-	// maxFilterBits bounds the Bloom filters that each member of a group keeps of read sets, and of write sets: to
-	// 128 MiB of each.
+	// maxFilterBits bounds history times filterBits, which gives each member of a group at most 128 MiB of read filters
+	// and 128 MiB of write filters.
 	maxFilterBits = 1 << 30
-	// maxNodeBits bounds the filters of all groups that a node is a member of: to 512 MiB of each kind, an eighth of a
-	// node's default memory.
+	// maxNodeBits bounds the filters of all groups that a node is a member of: at most 512 MiB of each kind, an eighth of
+	// a node's default memory.
 	maxNodeBits = 1 << 32
 	// maxWait bounds the time for which a transaction stays pending in an idle group.
 	maxWait = time.Minute
 )
 
-// check is Engine.Check: filters must fit into memory, and transactions must end.
+// check is Engine.Check. It limits the memory of the filters and the time that a transaction waits for
+// reorderThreshold.
 func check(p protocol.Params) (errs []*protocol.ParamError) {
 	if history, bits := p.Int("history"), p.Int("filterBits"); history*bits > maxFilterBits {
 		errs = append(errs, &protocol.ParamError{Name: "filterBits", Message: fmt.Sprintf(
@@ -156,8 +157,8 @@ func check(p protocol.Params) (errs []*protocol.ParamError) {
 	return errs
 }
 
-// checkTopology is Engine.CheckTopology: the filters of all groups of a node must fit into its memory. Every group has
-// a majority of its own members. geo.Topology.Validate requires at least one member: its leader.
+// checkTopology is Engine.CheckTopology. It reports a node whose groups together keep more than maxNodeBits filter
+// bits. No group needs a check of its majority, because geo.Topology.Validate requires at least one member.
 func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 	layout, groups := t.Placed(), make([]int64, t.Nodes())
 	for s := range layout.Shards() {
@@ -191,17 +192,16 @@ const (
 )
 
 const (
-	// tickEvery is the resolution of what waits for time other than that.
+	// tickEvery is the interval of lookAround, which checks all timeouts that have no timer of their own.
 	tickEvery = 100 * time.Millisecond
-	// patience is the time beyond the longest round trip after which an answer is late, if its sender need not wait for
-	// anything.
+	// patience is the time, in addition to the longest round trip, after which a read is sent to another member.
 	patience = 500 * time.Millisecond
 )
 
 // options are settings that no manifest can contain.
 type options struct {
 	mistake mistake
-	// keep bounds the entries of a log that are kept: see consensus.Config.
+	// keep bounds the number of log entries that a member keeps: see consensus.Config.
 	keep int
 }
 
@@ -222,13 +222,13 @@ type Replica struct {
 	recovery, patience, longest time.Duration
 	threshold                   uint64
 	kept, filterBits            int
-	// trimmed is the time that the store was trimmed to.
+	// trimmed is the timestamp up to which old row versions were discarded.
 	trimmed uint64
 
 	node raftgroup.Node
-	// groups are the groups that this node is a member of, by shard; nil elsewhere.
+	// groups are this node's members, by shard; nil for a shard that the node does not store.
 	groups []*group
-	// members are the members of each group, the nearest first.
+	// members are the members of each group, ordered by their distance from this node.
 	members [][]geo.NodeID
 	// heard is the time of the last message from each node.
 	heard []time.Duration
@@ -309,8 +309,8 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.node.Finish()
 }
 
-// Replaced implements protocol.Rejoiner. The transactions of the lost coordinator are settled like the transactions of
-// a silent coordinator: groups demand each other's votes.
+// Replaced implements protocol.Rejoiner. Groups settle the transactions of the lost coordinator like those of a silent
+// coordinator: they demand each other's votes.
 func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.heard[n], r.suspect[n] = r.env.Now(), false
 	r.node.Replaced(n, incarnation)
@@ -320,7 +320,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 // FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool { return r.node.FullyReplicated() }
 
-// handle takes a message of another node or of this one.
+// handle dispatches a message of this node or another node.
 func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *raftgroup.Raft:
@@ -348,7 +348,7 @@ func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// group returns this node's member of a group, or nil.
+// group returns this node's member of a group, or nil if the node is not a member or shard is out of range.
 func (r *Replica) group(shard int) *group {
 	if shard >= len(r.groups) {
 		return nil
@@ -356,7 +356,7 @@ func (r *Replica) group(shard int) *group {
 	return r.groups[shard]
 }
 
-// send sends a message, to this node at the end of the step.
+// send sends a message. A message to this node is handled at the end of the step.
 func (r *Replica) send(to geo.NodeID, m protocol.Message) { r.node.Send(to, m) }
 
 // Fire implements protocol.Replica.
@@ -370,6 +370,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.release(t.Arg)
 	case closeTimer:
 		for _, g := range r.groups {
+			// A group that has proposed nothing for closeEvery needs a tick, or its closed timestamp stops and cuts become
+			// old.
 			if g != nil && r.env.Now()-g.Proposed >= closeEvery {
 				g.deliverTick()
 			}
@@ -381,7 +383,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.node.Finish()
 }
 
-// tickLater schedules a check of waits for nodes that may be lost.
+// tickLater schedules lookAround unless it is already scheduled.
 func (r *Replica) tickLater() {
 	if !r.ticking {
 		r.ticking = true
@@ -389,10 +391,11 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// lookAround checks all waits for nodes that may be lost.
+// lookAround retries late reads and lets leaders demand late votes.
 func (r *Replica) lookAround() {
 	r.ticking = false
 	for n := r.done; n < r.next; n++ {
+		// Terminating transactions have no retry here: a new leader's announcement makes the coordinator submit them again.
 		if x := r.open[n]; x != nil && x.phase == reading {
 			r.retryReads(x)
 		}
@@ -402,15 +405,15 @@ func (r *Replica) lookAround() {
 			g.recover()
 		}
 	}
+	// The timer runs only while something is pending, so an idle database sends no events.
 	if r.Pending() > 0 {
 		r.tickLater()
 	}
 }
 
-// Pending implements protocol.Replica. It counts own clients' transactions that have not ended everywhere, and other
-// nodes' transactions with state here. It counts groups with proposals or reads that wait. It also counts groups whose
-// log has not reached all live members, or has entries that may still commit. A new incarnation counts the groups that
-// it has not joined.
+// Pending implements protocol.Replica. It counts the open transactions of this node's clients, and the reads, pending
+// or undecided transactions and demands of its groups. A group adds 1 if it has not joined, has proposals in flight, or
+// has log entries that a live member has not received or that may still commit.
 func (r *Replica) Pending() int {
 	n := len(r.open)
 	for _, g := range r.groups {
@@ -443,7 +446,7 @@ func (r *Replica) Roles() []string {
 	return []string{RoleCoordinator}
 }
 
-// Steps implements protocol.Worker: the filters' hits that certification has looked at.
+// Steps implements protocol.Worker. It returns the number of filter hits that certification has examined.
 func (r *Replica) Steps() int64 { return r.steps }
 
 // Readings implements protocol.Replica.

@@ -7,21 +7,21 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// state is the group's replicated state except for the rows. It is equal at all members that have applied the same
-// number of entries. The exception is the outcomes of global transactions that a leader knows before they are in the
-// log.
+// state is the group's replicated state except for the rows. Members that have applied the same entries have the same
+// state. The only exception is a leader, which knows the outcomes of some global transactions before its log contains
+// them.
 type state struct {
 	// deliveries is the paper's delivery counter, DC: of transactions and ticks.
 	deliveries uint64
-	// completed is the paper's snapshot counter, SC: of the transactions that have passed and completed, those included
-	// that other groups have aborted.
+	// completed is the paper's snapshot counter, SC: the number of transactions that have passed and completed. It
+	// includes transactions that another group has aborted.
 	completed uint64
 	// last is the largest timestamp of the committed transactions.
 	last uint64
-	// horizon is the time of the last entry: later deliveries have larger timestamps.
+	// horizon is the timestamp of the last applied entry. Later deliveries have larger timestamps.
 	horizon uint64
-	// pending are the transactions that have passed and not completed, in the order in which they will: the paper's
-	// pending list, PL. The first of them is global.
+	// pending are the transactions that have passed and not completed, in the order of their completion: the paper's
+	// pending list, PL. The first of them is always global.
 	pending []*delivery
 	// globals are the global transactions that have passed, until they have completed and their outcome is in the log.
 	globals    map[raftgroup.Name]*delivery
@@ -29,7 +29,7 @@ type state struct {
 	unfinished unfinished
 	// ended are the transactions that have completed or were rejected.
 	ended raftgroup.Endings[ending]
-	// prevented are the ended transactions that were rejected before they were delivered.
+	// prevented are the transactions in ended that this group voted to abort before their delivery.
 	prevented map[raftgroup.Name]bool
 }
 
@@ -40,7 +40,7 @@ func newState(r *Replica) state {
 	}
 }
 
-// forget forgets a coordinator's transactions below a number.
+// forget drops the outcomes of coordinator c's transactions below number done.
 func (g *group) forget(c geo.NodeID, done uint64) {
 	g.ended.Forget(c, done, func(n raftgroup.Name) {
 		if len(g.prevented) > 0 {
@@ -52,22 +52,24 @@ func (g *group) forget(c geo.NodeID, done uint64) {
 	})
 }
 
-// closed returns a time up to which all has completed here that is committed with such a timestamp.
+// closed returns the closed timestamp: every transaction that commits here at or below it has completed.
 func (g *group) closed() uint64 {
 	t := g.horizon
 	for _, x := range g.pending {
+		// A pending transaction may commit at earliest, so only timestamps before it are closed.
 		t = min(t, x.earliest-1)
 	}
 	return t
 }
 
-// Snapshot implements raftgroup.Machine: it returns the state and the rows of the group's shard, for a member that
-// lags. It contains only the newest versions.
+// Snapshot implements raftgroup.Machine. It returns the state and the newest row versions of the group's shard, for a
+// member that lags.
 func (g *group) Snapshot() []byte {
 	b := codec.AppendUvarint(codec.AppendUvarint(nil, g.deliveries), g.completed)
 	b = codec.AppendUvarint(codec.AppendUvarint(b, g.last), g.horizon)
 	var decided []*delivery // that have completed
 	for _, x := range g.globalsInOrder() {
+		// Pending transactions follow separately. Completed transactions are needed until their outcomes are in the log.
 		if x.completed > 0 {
 			decided = append(decided, x)
 		}
@@ -86,6 +88,8 @@ func (g *group) Snapshot() []byte {
 		}
 		b = x.Update.appendTo(b)
 	}
+	// Certification must have the same result at a restored member, so the snapshot contains the whole window of
+	// footprints.
 	first := g.completed - min(g.completed, uint64(g.history.kept))
 	for n := first + 1; n <= g.completed; n++ {
 		b = g.history.at(n).appendTo(b)
@@ -94,7 +98,7 @@ func (g *group) Snapshot() []byte {
 	return g.AppendRows(raftgroup.AppendNames(b, g.prevented), g.r.store)
 }
 
-// Restore implements raftgroup.Machine: it replaces the state and the rows by the content of a snapshot.
+// Restore implements raftgroup.Machine. It replaces the state and the rows by the content of a snapshot.
 func (g *group) Restore(data []byte) {
 	r := codec.NewReader(data)
 	g.state = newState(g.r)
@@ -132,7 +136,7 @@ func (g *group) Restore(data []byte) {
 	}
 	g.r.counters.restored++
 	g.empty = false
-	g.oldest = g.last // versions before are missing
+	g.oldest = g.last // the snapshot contains no older versions
 	g.wakeReads()
 }
 

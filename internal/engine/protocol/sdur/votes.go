@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// await begins to gather the votes on a transaction.
+// await starts to collect the votes on a transaction, with this group's vote and the early votes.
 func (g *group) await(x *delivery) {
 	x.votes, x.since = make([]ending, len(x.Participants)), g.r.env.Now()
 	g.r.tickLater()
@@ -20,7 +20,7 @@ func (g *group) await(x *delivery) {
 	}
 }
 
-// vote notifies the other groups that this group votes to commit.
+// vote sends this group's vote to commit to the other participants, with request want.
 func (g *group) vote(x *delivery, want Request) {
 	for _, p := range x.Participants {
 		if p != g.Shard {
@@ -29,7 +29,8 @@ func (g *group) vote(x *delivery, want Request) {
 	}
 }
 
-// tell sends a vote to another group's leader. If no leader is known, the vote is sent when a leader announces itself.
+// tell sends a vote to another group's leader. If no leader is known, it drops the vote; renew sends a new one when a
+// leader announces itself.
 func (g *group) tell(group int, m *Vote) {
 	if l, known := g.r.leaderOf(group); known {
 		m.Group, m.Term, m.About = group, l.term, g.Shard
@@ -38,17 +39,19 @@ func (g *group) tell(group int, m *Vote) {
 	}
 }
 
-// voted takes another group's vote.
+// voted handles another group's vote.
 func (g *group) voted(m *Vote) {
 	x := g.globals[m.Of]
 	switch {
 	case x == nil:
+		// A vote for an ended transaction would stay in early until the coordinator's Done number removes it.
 		if _, over, forgotten := g.ended.Look(m.Of); !over && !forgotten {
 			g.r.env.Mark(voteEarly)
 			g.early[m.Of] = append(g.early[m.Of], m)
 		}
 	case x.decided:
 		g.r.env.Mark(voteLate)
+	// A final vote is an outcome or a vote to abort, and decides without the other votes.
 	case m.Final:
 		g.r.env.Mark(voteFinal)
 		g.decide(x, ending{m.Verdict, m.Timestamp})
@@ -57,7 +60,8 @@ func (g *group) voted(m *Vote) {
 	}
 }
 
-// note counts a vote. When all are in, the transaction is decided, at the latest of their timestamps.
+// note records a vote. Once all participants have voted to commit, it decides the transaction at the latest of their
+// timestamps.
 func (g *group) note(x *delivery, by int, v ending) {
 	i, found := slices.BinarySearch(x.Participants, by)
 	if !found {
@@ -66,9 +70,11 @@ func (g *group) note(x *delivery, by int, v ending) {
 	x.votes[i] = v
 	all := ending{verdict: Commit}
 	for _, v := range x.votes {
+		// Votes to abort are final and do not arrive here, so an empty slot is the only reason to wait.
 		if v.verdict == 0 && g.r.mistake != firstVote {
 			return
 		}
+		// Each group votes with its earliest possible timestamp, so only the maximum is late enough in all groups.
 		all.timestamp = max(all.timestamp, v.timestamp)
 	}
 	if g.r.mistake == firstVote && by == g.Shard {
@@ -77,8 +83,8 @@ func (g *group) note(x *delivery, by int, v ending) {
 	g.decide(x, all)
 }
 
-// decide ends a transaction according to its votes. Every node that gathers the votes finds the same outcome, so the
-// leader does not wait until the outcome is in the log.
+// decide sets the outcome of a transaction. Votes follow from logs, so every node that collects them finds the same
+// outcome. The leader therefore need not wait until the outcome is in its log.
 func (g *group) decide(x *delivery, e ending) {
 	x.decided, x.verdict, x.timestamp = true, e.verdict, e.timestamp
 	g.log(x)
@@ -87,7 +93,7 @@ func (g *group) decide(x *delivery, e ending) {
 	g.Touch()
 }
 
-// log puts the end of a transaction into the log.
+// log appends the outcome of a transaction to the batch for the log.
 func (g *group) log(x *delivery) {
 	g.Batch = appendEnding(x.name.AppendTo(append(g.Batch, commandDecide)), ending{x.verdict, x.timestamp})
 }
@@ -98,8 +104,8 @@ func appendEnding(b []byte, e ending) []byte {
 
 func readEnding(r *codec.Reader) ending { return ending{readVerdict(r, Commit), r.Uvarint()} }
 
-// asked answers another group that asks for this group's vote. If this group has not delivered the transaction, a
-// demand makes it vote to abort, through its log.
+// asked answers another group that asks for this group's vote. If this group has not delivered the transaction, only a
+// demand makes it vote: to abort, through its log.
 func (g *group) asked(by int, n raftgroup.Name, want Request) {
 	if x := g.globals[n]; x != nil {
 		m := &Vote{Of: n, Verdict: Commit, Timestamp: x.earliest}
@@ -114,22 +120,26 @@ func (g *group) asked(by int, n raftgroup.Name, want Request) {
 	switch {
 	case over:
 		g.tell(by, &Vote{Of: n, Verdict: e.verdict, Timestamp: e.timestamp, Final: true})
+	// A forgotten transaction has ended in all its groups, so the asking group needs no vote. A plain Ask can wait for
+	// the delivery.
 	case forgotten || want != Demand:
 	default:
+		// The vote must be in the log before it is sent, or a later delivery could commit. One command serves all demands.
 		if g.demands[n] = append(g.demands[n], by); len(g.demands[n]) == 1 {
 			g.Batch = n.AppendTo(append(g.Batch, commandPrevent))
 		}
 	}
 }
 
-// recover demands the votes that have been missing for long: the coordinator may have been lost before it has sent the
-// transaction to all groups.
+// recover demands the votes that have been missing for the recovery timeout. The coordinator may have been lost before
+// it sent the transaction to all groups.
 func (g *group) recover() {
 	now := g.r.env.Now()
 	for _, x := range g.globalsInOrder() {
 		if x.decided || now-x.since < g.r.recovery && !g.r.env.Buggify(demandsEarly) {
 			continue
 		}
+		// The next demand waits for another recovery timeout.
 		x.since = now
 		g.r.counters.recoveries++
 		g.r.env.Mark(voteDemanded)
@@ -141,8 +151,8 @@ func (g *group) recover() {
 	}
 }
 
-// renew sends the new leader of another group this group's votes on open transactions, and asks for the other group's
-// votes.
+// renew sends this group's votes on undecided transactions to the new leader of another group, and asks for that
+// group's votes.
 func (g *group) renew(group int) {
 	for _, x := range g.globalsInOrder() {
 		if _, found := slices.BinarySearch(x.Participants, group); found {
@@ -154,7 +164,8 @@ func (g *group) renew(group int) {
 	}
 }
 
-// globalsInOrder returns the global transactions that have passed and are not over, in the order of their names.
+// globalsInOrder returns the transactions in g.globals in the order of their names. Map order would make replicas
+// nondeterministic.
 func (g *group) globalsInOrder() (all []*delivery) {
 	for _, n := range slices.SortedFunc(maps.Keys(g.globals), raftgroup.Name.Compare) {
 		all = append(all, g.globals[n])

@@ -18,51 +18,54 @@ const (
 	ReasonOutdatedTuple = "outdated-tuple"
 	// ReasonOutdatedIndexPage: a row now exists where the read found none, or an index page that was read has changed.
 	ReasonOutdatedIndexPage = "outdated-index-page"
-	// ReasonSerialization: the reader rule, the writer rule, or snapshot isolation at the writer forbid it.
+	// ReasonSerialization: the reader rule, the writer rule or snapshot isolation at the writer forbids the commit.
 	ReasonSerialization = "serialization-failure"
-	// ReasonDeadlock: another multi-region transaction that is prepared writes the same row.
+	// ReasonDeadlock: a prepared multi-region transaction writes the same row.
 	ReasonDeadlock = "deadlock-prevention"
-	// ReasonTooOld: the snapshot that the transaction reads is not kept any more.
+	// ReasonTooOld: the row versions of the transaction's snapshot are no longer kept.
 	ReasonTooOld = "snapshot-too-old"
-	// ReasonWriterLost: a writer has lost its state, and a new incarnation replaces it. For transactions that a storage
-	// copy forwarded to it, the outcome is unknown.
+	// ReasonWriterLost: a writer has lost its state and was replaced by a new incarnation. The outcome of a transaction
+	// that a storage copy had forwarded to it is unknown.
 	ReasonWriterLost = "writer-lost"
 )
 
 // transaction is a transaction that this node executes.
 type transaction struct {
 	t *txn.Transaction
-	// origin is the node that its client waits at.
+	// origin is the node to which the client submitted the transaction.
 	origin geo.NodeID
 	task   *rerun.Task
-	// snapshots are the versions at which it reads at the region's node of each partition, 0 before the first read.
+	// snapshots are the store versions at which the transaction reads, by partition; 0 before the first read of a
+	// partition.
 	snapshots []uint64
-	// lsns are up to where these nodes had the log of each region then, where index pages are modelled.
+	// lsns are, by partition, the LSNs of all regions' logs at the time of the first read. They are only set if index
+	// pages are modelled.
 	lsns [][]uint64
-	// round counts the reads. needs are the current reads, by partition; waiting is the number of nodes that have not
-	// answered.
+	// round is the number of the latest round of reads, needs its ranges by partition, and waiting the number of nodes
+	// that have not answered.
 	round   uint64
 	needs   [][]txn.Range
 	waiting int
-	// outcome is the client's outcome if the reads are valid.
+	// outcome is the outcome that the client receives if the transaction passes validation.
 	outcome txn.Outcome
 }
 
-// begin takes a transaction of a client that waits at node origin.
+// begin starts a transaction of a client of node origin.
 func (r *Replica) begin(t *txn.Transaction, origin geo.NodeID) {
 	x := &transaction{t: t, origin: origin}
 	r.transactions[t.ID] = x
 	r.execute(x)
 }
 
-// execute runs a transaction from its start.
+// execute runs a transaction from its start, on a new snapshot.
 func (r *Replica) execute(x *transaction) {
 	x.task = rerun.New(r.procedures, x.t, r.store, r.interactive)
 	x.snapshots, x.lsns = make([]uint64, r.topology.Partitions), make([][]uint64, r.topology.Partitions)
 	r.step(x)
 }
 
-// step runs the transaction as far as the rows allow that are here.
+// step runs the transaction until it needs rows of other nodes, and requests those rows. If the procedure has finished,
+// step commits the transaction.
 func (r *Replica) step(x *transaction) {
 	for x.waiting == 0 {
 		needs := x.task.Step()
@@ -76,6 +79,7 @@ func (r *Replica) step(x *transaction) {
 			p := r.placement.Partition(n.Range.From)
 			x.needs[p] = append(x.needs[p], n.Range)
 		}
+		// A new incarnation has not recovered these rows yet. readOn restarts the transaction when it has.
 		if r.replacement.wants(x.needs[r.partition]) {
 			r.env.Mark(readWaits)
 			r.replacement.reading = append(r.replacement.reading, x)
@@ -85,9 +89,11 @@ func (r *Replica) step(x *transaction) {
 			switch {
 			case len(ranges) == 0:
 			case p == r.partition:
+				// The first read fixes the snapshot of the partition; later reads use the same version.
 				if x.snapshots[p] == 0 {
 					x.snapshots[p], x.lsns[p] = r.version, r.lsns()
 				}
+				// Versions below oldest may be gone, and the remaining versions are not a snapshot.
 				if x.snapshots[p] < r.oldest {
 					r.tooOld(x)
 					return
@@ -119,7 +125,7 @@ func find(rows store.Reader, g *txn.Range) (found []rerun.Row) {
 	return found
 }
 
-// read answers a node of the region that asks for rows of this node's partition.
+// read answers another node of the region that requests rows of this node's partition.
 func (r *Replica) read(from geo.NodeID, m *Read) {
 	if r.replacement.wants(m.Ranges) {
 		r.replacement.reads = append(r.replacement.reads, heldMessage{from, m})
@@ -129,6 +135,7 @@ func (r *Replica) read(from geo.NodeID, m *Read) {
 	if a.Snapshot == 0 {
 		a.Snapshot, a.LSNs = r.version, r.lsns()
 	}
+	// An answer without Found tells the reader that its snapshot is too old.
 	if a.Snapshot >= r.oldest {
 		rows := r.store.At(a.Snapshot)
 		a.Found = make([][]rerun.Row, len(m.Ranges))
@@ -139,12 +146,13 @@ func (r *Replica) read(from geo.NodeID, m *Read) {
 	r.env.Send(from, a)
 }
 
-// rows takes the answer.
+// rows handles the answer to a Read.
 func (r *Replica) rows(from geo.NodeID, m *Rows) {
 	x, p := r.transactions[m.ID], r.topology.PartitionOf(from)
 	if x == nil || x.round != m.Round {
-		return // it has ended, since another node has forgotten its snapshot
+		return // it has ended: another node no longer keeps its snapshot
 	}
+	// The node sends no rows if it no longer keeps the snapshot.
 	if len(m.Found) != len(x.needs[p]) {
 		r.tooOld(x)
 		return
@@ -161,9 +169,10 @@ func (r *Replica) rows(from geo.NodeID, m *Rows) {
 	r.step(x)
 }
 
-// readAgain asks a new incarnation of the region's writer of a partition for what its predecessor has not answered.
+// readAgain repeats the reads that the lost predecessor of writer n has not answered.
 func (r *Replica) readAgain(n geo.NodeID) {
 	p := r.topology.PartitionOf(n)
+	// Map order would make the order of messages differ between replays.
 	for _, id := range slices.Sorted(maps.Keys(r.transactions)) {
 		if x := r.transactions[id]; x.waiting > 0 && len(x.needs[p]) > 0 {
 			r.env.Mark(readAgain)
@@ -172,7 +181,7 @@ func (r *Replica) readAgain(n geo.NodeID) {
 	}
 }
 
-// disown answers the clients whose transactions this node has forwarded to a writer that is lost.
+// disown replies with an unknown outcome to the clients of transactions that this node has forwarded to a lost writer.
 func (r *Replica) disown() {
 	for _, id := range slices.Sorted(maps.Keys(r.forwarded)) {
 		r.env.Mark(forwardLost)
@@ -186,16 +195,16 @@ func (r *Replica) tooOld(x *transaction) {
 	r.abort(x, ReasonTooOld)
 }
 
-// Part holds a transaction's reads and writes of one writer's rows: that writer's part of the paper's remote read and
-// write set.
+// Part is one writer's part of a transaction: the paper's remote read and write set.
 type Part struct {
 	Reads  optimistic.Reads
 	Writes []txn.WriteEntry
-	// LSN is up to where the reader had the writer's log, where index pages are modelled; otherwise 0.
+	// LSN is the position in the writer's log that the reader had applied when it read; 0 if index pages are not
+	// modelled.
 	LSN uint64
 }
 
-// parts splits a transaction's reads and writes by writers, in the order of their nodes.
+// parts splits a transaction's reads and writes by writer, in the order of the writers' node numbers.
 func (r *Replica) parts(x *transaction) (writers []geo.NodeID, parts []Part) {
 	part := func(k txn.Key) *Part {
 		home, partition := r.placement.Home(k), r.placement.Partition(k)
@@ -230,7 +239,8 @@ func (r *Replica) parts(x *transaction) (writers []geo.NodeID, parts []Part) {
 	return writers, parts
 }
 
-// seen returns the range that a scan has read: a scan with a limit stops where the limit was reached.
+// seen returns the range that a scan has observed. A scan that reached its limit has observed nothing beyond its last
+// row.
 func seen(read *rerun.Read) optimistic.Range {
 	g := optimistic.Range{From: read.Range.From, To: read.Range.To}
 	for i := range read.Rows {
@@ -238,23 +248,26 @@ func seen(read *rerun.Read) optimistic.Range {
 	}
 	limited := read.Range.Limit > 0 && len(g.Rows) == read.Range.Limit
 	if read.Range.Reverse {
+		// Versions are compared in ascending key order, whatever the direction of the scan.
 		slices.Reverse(g.Rows)
 		if limited {
 			g.From = g.Rows[0].Key
 		}
 	} else if limited {
+		// To is exclusive; the smallest longer key includes the last row.
 		g.To = g.Rows[len(g.Rows)-1].Key + "\x00"
 	}
 	return g
 }
 
-// commit completes the execution of a transaction. A procedure that fails may have failed because of outdated reads, so
-// it is validated like a transaction that writes nothing.
+// commit starts to commit a transaction after its procedure has finished. A procedure may have failed because of
+// outdated reads, so a failure is validated like a transaction without writes.
 func (r *Replica) commit(x *transaction) {
 	result, err := x.task.Result()
 	x.outcome = txn.Outcome{ID: x.t.ID, Status: txn.Committed, Result: result}
 	if err != nil {
 		x.outcome = txn.AbortOutcome(x.t.ID, err)
+		// A failed procedure commits nothing, but its reads are still validated.
 		x.task.Writes().Reset()
 	}
 	if !x.t.Exact {
@@ -263,8 +276,10 @@ func (r *Replica) commit(x *transaction) {
 	writers, parts := r.parts(x)
 	x.task = nil
 	switch {
+	// An undeclared access fails in every state, so there is nothing to validate.
 	case len(writers) == 0, errors.Is(err, txn.ErrUndeclared):
 		r.reply(x, x.outcome)
+	// Only a transaction whose rows all belong to this writer can commit here without votes.
 	case len(writers) == 1 && writers[0] == r.self:
 		r.counters.single++
 		r.writer.single(x, &parts[0])
@@ -274,7 +289,7 @@ func (r *Replica) commit(x *transaction) {
 	}
 }
 
-// abort answers that a transaction is aborted for the sake of others.
+// abort replies that the transaction was aborted because of a conflict.
 func (r *Replica) abort(x *transaction, reason string) {
 	r.reply(x, txn.Outcome{ID: x.t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Class: x.outcome.Class, Reason: reason})
 }

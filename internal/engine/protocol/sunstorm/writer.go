@@ -13,19 +13,19 @@ import (
 // Verdict is a writer's decision on a transaction, or its vote.
 type Verdict uint8
 
-// The verdicts: yes, and why not.
+// The verdicts: Yes, and the reasons for a no.
 const (
 	Yes Verdict = iota + 1
 	OutdatedTuple
 	OutdatedIndexPage
 	Serialization
 	Deadlock
-	// Gone: a writer has lost its state before anything of the transaction was in its log, or the initiator before it had
-	// sent all of it.
+	// Gone: a writer lost its state before its log contained anything of the transaction, or the initiator was lost
+	// before it had sent every Prepare.
 	Gone
 )
 
-// reason returns the reason of an outcome.
+// reason returns the abort reason of the client's outcome.
 func (v Verdict) reason() string {
 	return [...]string{
 		Yes: "yes", OutdatedTuple: ReasonOutdatedTuple, OutdatedIndexPage: ReasonOutdatedIndexPage, Serialization: ReasonSerialization,
@@ -36,54 +36,53 @@ func (v Verdict) reason() string {
 // participation is a multi-region transaction at a participating writer, or at its initiator.
 type participation struct {
 	id txn.ID
-	// known reports that Prepare has arrived, so that the number of expected votes is known; counted is the number of
-	// received votes.
+	// known is set once Prepare has arrived, with the number of expected votes. counted is the number of received votes.
 	known bool
-	// name, initiator and writers are what Prepare has said.
+	// name, initiator and writers are known once Prepare has arrived.
 	name              Name
 	initiator         geo.NodeID
 	writers           []geo.NodeID
 	expected, counted int
-	no                Verdict // the verdict of the first writer to vote no, 0 for none
-	// heard are the writers from which votes have arrived, where nodes are replaced.
+	no                Verdict // the verdict of the first writer that voted no, or 0
+	// heard are the writers whose votes have arrived. It is only maintained if nodes can be replaced.
 	heard []geo.NodeID
-	// voted reports that this node has sent its vote, or needs none as an initiator without rows; cast is the vote. With
-	// votes: acknowledged, unconfirmed are the receivers that have not confirmed the vote.
+	// voted is set once this node has sent its vote, or if it is an initiator without rows, which needs none. cast is the
+	// vote. With acknowledged votes, unconfirmed are the receivers that have not confirmed it.
 	voted       bool
 	cast        Verdict
 	unconfirmed []geo.NodeID
-	// old reports that the writer that was lost last takes part, and that Prepare was sent to it, or by it, before it was
-	// lost. ahead reports that Prepare was sent to a new incarnation that this node does not know yet. tell reports that a
+	// old is set if the transaction involves the last lost writer and its Prepare was sent to or by that writer before
+	// the loss. ahead is set if Prepare was sent to a new incarnation that this node does not know yet. tell is set if a
 	// new incarnation waits for the outcome.
 	old, ahead, tell bool
 	prepared         bool
 	decided          bool
 	part             Part
 	initiated        *transaction
-	// behind are the transactions that wait for the end of this transaction, in their order.
+	// behind are the transactions that wait for this transaction to end, in order of arrival.
 	behind []successor
 }
 
-// successor is a transaction that waits for the end of another transaction. It is a single-region transaction, or a
-// multi-region transaction if multi is still in its writer's list of waits.
+// successor is a transaction that waits for another transaction to end: a single-region transaction, or a multi-region
+// transaction if multi is set. A multi that is no longer in writer.waiting is obsolete.
 type successor struct {
 	single *transaction
 	multi  *wait
 }
 
-// writer is a writer's state of multi-region transactions.
+// writer is the state that a writer keeps of multi-region transactions.
 type writer struct {
 	r    *Replica
 	open map[txn.ID]*participation
-	// prepared are the transactions that hold rows, in the order in which they were prepared; ranged counts those with
-	// range reads.
+	// prepared are the transactions that are prepared here, in the order in which they were prepared. ranged is the
+	// number of those with range reads.
 	prepared []*participation
 	ranged   int
 	writes   map[txn.Key]*participation
 	reads    map[txn.Key]int
 	pages    pages
-	// patience is the time for which a multi-region transaction waits for others before it dies; waiting are the waiting
-	// transactions.
+	// patience is the time for which a multi-region transaction waits for other transactions before it aborts; 0 means
+	// that it does not wait. waiting are the waiting multi-region transactions.
 	patience time.Duration
 	waiting  map[txn.ID]*wait
 }
@@ -91,10 +90,10 @@ type writer struct {
 // wait is a multi-region transaction that waits for the end of another transaction.
 type wait struct{ judging }
 
-// judging is a multi-region transaction at a writer that is about to find out whether it may commit.
+// judging is a multi-region transaction that a writer is validating.
 type judging interface {
 	transaction() txn.ID
-	// mine returns the writer's part. judge decides on it, and judged takes the verdict.
+	// mine returns the writer's part of the transaction. judged receives the verdict on that part.
 	mine() *Part
 	judged(w *writer, v Verdict)
 }
@@ -105,7 +104,7 @@ var (
 	_ = checkpoint.Register[*ballot]()
 )
 
-// answer is a transaction that is over once the log says so.
+// answer replies to the client of a transaction once its log entry is durable.
 type answer struct{ *transaction }
 
 func (a answer) do(w *writer) { w.r.reply(a.transaction, a.outcome) }
@@ -115,8 +114,8 @@ func (w *writer) init(r *Replica) {
 	w.waiting = map[txn.ID]*wait{}
 }
 
-// validate reports whether the rows read are the writer's current rows (section 4.4.2). A version that differs from the
-// version read has a commit sequence number above the reader's snapshot.
+// validate compares the rows that the part has read with the writer's current rows (section 4.4.2). A version that
+// differs from the version read has a commit sequence number above the reader's snapshot.
 func (w *writer) validate(p *Part) Verdict {
 	rows := w.r.store
 	w.r.counters.validations++
@@ -149,8 +148,9 @@ func (w *writer) blocker(p *Part) *participation {
 	return nil
 }
 
-// checkSerializable applies the rules of section 4.3 to a transaction that is about to be prepared or committed. No
-// prepared transaction may write a row that it has read (reader rule), or have read a row that it writes (writer rule).
+// checkSerializable applies the rules of section 4.3 to a transaction before it is prepared or committed. It returns
+// false if a prepared transaction writes a row that this transaction has read (reader rule), or has read a row that
+// this transaction writes (writer rule).
 func (w *writer) checkSerializable(p *Part) bool {
 	if len(w.prepared) == 0 {
 		return true
@@ -206,8 +206,9 @@ func (w *writer) overwritesRead(p *Part) bool {
 	return false
 }
 
-// single commits a single-region transaction, which has been executed in this step.
+// single commits a single-region transaction that was executed in the same step.
 func (w *writer) single(x *transaction, p *Part) {
+	// Waiting cannot deadlock: a single-region transaction holds nothing, so no transaction waits for it.
 	if b := w.blocker(p); b != nil {
 		w.r.counters.waits++
 		w.r.env.Mark(singleWaits)
@@ -224,14 +225,17 @@ func (w *writer) single(x *transaction, p *Part) {
 		w.pages.write(p.Writes)
 		w.r.install(p.Writes, x.t.ID)
 	}
+	// A transaction without writes waits too, because it may have read versions that are not durable yet.
 	w.r.wal.whenDurable(answer{x})
 }
 
-// judge validates a multi-region transaction's part.
+// judge returns the verdict on a multi-region transaction's part.
 func (w *writer) judge(p *Part) Verdict {
 	v := w.validate(p)
 	switch {
 	case v != Yes:
+	// Another writer may have prepared the two transactions in the opposite order, so waiting without a limit could
+	// deadlock.
 	case w.blocker(p) != nil:
 		v = Deadlock
 	case w.r.env.Buggify(refuses), !w.checkSerializable(p):
@@ -240,16 +244,18 @@ func (w *writer) judge(p *Part) Verdict {
 	return v
 }
 
-// judgeInTime judges a multi-region transaction's part. If the part may wait for transactions that are prepared to
-// write the same rows, it does so once they have ended; otherwise immediately.
+// judgeInTime judges a multi-region transaction's part. If the verdict is Deadlock and the part may wait, it is judged
+// again when the prepared transaction that writes the same row has ended.
 func (w *writer) judgeInTime(j judging) {
 	id := j.transaction()
 	v := w.judge(j.mine())
+	// Only a blocked write waits. The other verdicts end the transaction immediately.
 	if v != Deadlock || w.patience == 0 && w.r.wrong != nobodyDies || w.r.env.Buggify(diesEarly) {
 		delete(w.waiting, id)
 		j.judged(w, v)
 		return
 	}
+	// A part that is judged again keeps its first timer, so its patience does not start over at each blocker.
 	now := w.waiting[id]
 	if now == nil {
 		now = &wait{j}
@@ -264,25 +270,28 @@ func (w *writer) judgeInTime(j judging) {
 	b.behind = append(b.behind, successor{multi: now})
 }
 
-// hear notifies a transaction that the transaction which it has waited for has ended.
+// hear continues a transaction after the transaction that it waited for has ended.
 func (s successor) hear(w *writer, committed bool) {
 	switch {
 	case s.multi != nil:
+		// The transaction may have given up, or received a no vote, since it was queued.
 		if w.waiting[s.multi.transaction()] == s.multi {
 			w.r.env.Mark(judgedAgain)
 			w.judgeInTime(s.multi.judging)
 		}
-	case committed: // the first updater wins
+	case committed: // snapshot isolation: the first updater wins
 		w.r.counters.serialization++
 		w.r.env.Mark(updatedFirst)
 		w.r.abort(s.single, ReasonSerialization)
 	default:
+		// The blocker was aborted, but other transactions may have committed, so the procedure runs again on the current
+		// rows.
 		w.r.env.Mark(singleAgain)
 		w.r.execute(s.single)
 	}
 }
 
-// giveUp lets a transaction die that still waits for others.
+// giveUp aborts transaction id if it is still waiting for others when its patience is over.
 func (w *writer) giveUp(id txn.ID) {
 	if now := w.waiting[id]; now != nil {
 		delete(w.waiting, id)
@@ -291,7 +300,7 @@ func (w *writer) giveUp(id txn.ID) {
 	}
 }
 
-// refused counts why a writer has found against a transaction.
+// refused counts a verdict other than Yes by its reason.
 func (w *writer) refused(v Verdict) {
 	c := &w.r.counters
 	switch v {
@@ -306,7 +315,7 @@ func (w *writer) refused(v Verdict) {
 	}
 }
 
-// initiation is a multi-region transaction at the node that has executed it.
+// initiation is a multi-region transaction at its initiator, the node that has executed it.
 type initiation struct {
 	x       *transaction
 	p       *participation
@@ -315,13 +324,13 @@ type initiation struct {
 	at      int // of this node among the writers
 }
 
-// initiate begins the commitment of a multi-region transaction that this node has executed (section 4.4.1, steps 1
-// and 2).
+// initiate starts to commit a multi-region transaction that this node has executed (section 4.4.1, steps 1 and 2).
 func (w *writer) initiate(x *transaction, writers []geo.NodeID, parts []Part) {
 	p := &participation{
 		id: x.t.ID, known: true, name: w.r.settlement.name(x.t.ID), initiator: w.r.self, writers: writers, expected: len(writers), initiated: x,
 	}
 	i := &initiation{x, p, writers, parts, slices.Index(writers, w.r.self)}
+	// An initiator without rows has nothing to prepare and sends Prepare immediately.
 	if i.at < 0 {
 		w.open[i.p.id] = i.p
 		i.do(w)
@@ -343,14 +352,16 @@ func (i *initiation) judged(w *writer, v Verdict) {
 		w.r.abort(i.x, v.reason())
 		return
 	}
+	// The initiator's own vote is implied by its Prepare, so it expects one vote less.
 	i.p.expected--
 	i.p.part = *i.mine()
 	w.open[i.p.id] = i.p
 	w.hold(i.p)
+	// Prepare is the initiator's yes vote, so it must not be sent before the Prepared entry is durable.
 	w.r.wal.whenDurable(i)
 }
 
-// do sends Prepare to the other writers.
+// do sends Prepare to the other writers. The initiator's own part is durable by then.
 func (i *initiation) do(w *writer) {
 	for k, n := range i.writers {
 		if k != i.at {
@@ -360,13 +371,13 @@ func (i *initiation) do(w *writer) {
 	i.p.voted = true
 }
 
-// hold prepares a transaction, tentatively.
+// hold prepares a transaction and appends the Prepared entry to the log.
 func (w *writer) hold(p *participation) {
 	w.keep(p)
 	w.r.wal.append(Entry{Prepared, p.id, p.part.Writes, p.name})
 }
 
-// keep keeps the rows of a transaction that is prepared.
+// keep records the reads and writes of a prepared transaction for the rules of section 4.3.
 func (w *writer) keep(p *participation) {
 	p.prepared = true
 	w.prepared = append(w.prepared, p)
@@ -381,7 +392,7 @@ func (w *writer) keep(p *participation) {
 	}
 }
 
-// release ends what keep has begun.
+// release reverses keep.
 func (w *writer) release(p *participation) {
 	i := slices.Index(w.prepared, p)
 	w.prepared = slices.Delete(w.prepared, i, i+1)
@@ -399,7 +410,7 @@ func (w *writer) release(p *participation) {
 	}
 }
 
-// participation returns the state of a transaction; votes may arrive before Prepare does.
+// participation returns the state of a transaction, and creates it if necessary. Votes may arrive before Prepare.
 func (w *writer) participation(id txn.ID) *participation {
 	p := w.open[id]
 	if p == nil {
@@ -409,12 +420,13 @@ func (w *writer) participation(id txn.ID) *participation {
 	return p
 }
 
-// prepare takes Prepare, which is the initiator's yes (step 3).
+// prepare handles Prepare, which counts as the initiator's yes vote (step 3).
 func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 	p := w.participation(m.ID)
 	p.known, p.expected, p.part = true, len(m.Writers)-1, m.Part
 	p.initiator, p.writers = from, m.Writers
 	p.name = w.r.settlement.nameOf(from, m.Reused)
+	// An initiator with rows votes with its Prepare and sends no separate vote.
 	if slices.Contains(m.Writers, from) {
 		p.expected--
 	}
@@ -439,8 +451,8 @@ type ballot struct {
 func (b *ballot) transaction() txn.ID { return b.p.id }
 func (b *ballot) mine() *Part         { return &b.p.part }
 
-// judged votes (steps 4 and 5). A writer that knows another participant's no vote votes the same, prepares nothing and
-// looks for no second reason.
+// judged determines this writer's vote (steps 4 and 5). A writer that has received another participant's no votes the
+// same and prepares nothing.
 func (b *ballot) judged(w *writer, v Verdict) {
 	p := b.p
 	if b.vote = v; p.no != 0 {
@@ -459,10 +471,11 @@ func (b *ballot) judged(w *writer, v Verdict) {
 		return
 	}
 	w.hold(p)
+	// The yes vote is a promise that must survive a crash, so the entry must be durable first.
 	w.r.wal.whenDurable(b)
 }
 
-// do sends the vote.
+// do sends the vote to the other participants.
 func (b *ballot) do(w *writer) {
 	w.r.counters.votes++
 	vote := &Vote{b.p.id, b.vote}
@@ -478,6 +491,7 @@ func (b *ballot) do(w *writer) {
 	for _, n := range b.m.Writers {
 		tell(n)
 	}
+	// An initiator without rows is not among the writers, but needs the votes for the client's answer.
 	if !slices.Contains(b.m.Writers, b.from) {
 		tell(b.from)
 	}
@@ -486,9 +500,10 @@ func (b *ballot) do(w *writer) {
 	w.decide(b.p)
 }
 
-// vote takes another participant's vote.
+// vote handles another participant's vote.
 func (w *writer) vote(from geo.NodeID, m *Vote) {
 	if w.r.acknowledged {
+		// The sender keeps its state until the vote is confirmed; confirm it even if the transaction is over here.
 		w.r.env.Mark(voteAcknowledged)
 		w.r.env.Send(from, &Received{m.ID})
 	}
@@ -501,10 +516,11 @@ func (w *writer) count(p *participation, from geo.NodeID, v Verdict) {
 	if w.r.settlement.replaceable {
 		p.heard = append(p.heard, from)
 	}
+	// Only the first no determines the reason that the client is given.
 	if v != Yes && p.no == 0 {
 		w.r.env.Mark(voteNo)
 		p.no = v
-		if now := w.waiting[p.id]; now != nil { // in vain
+		if now := w.waiting[p.id]; now != nil { // a no vote makes further waiting useless
 			delete(w.waiting, p.id)
 			now.judged(w, p.no)
 		}
@@ -512,7 +528,7 @@ func (w *writer) count(p *participation, from geo.NodeID, v Verdict) {
 	w.decide(p)
 }
 
-// received records that a participant has this writer's vote.
+// received records that a participant has confirmed this writer's vote.
 func (w *writer) received(from geo.NodeID, id txn.ID) {
 	if p := w.open[id]; p != nil {
 		p.unconfirmed = slices.DeleteFunc(p.unconfirmed, func(n geo.NodeID) bool { return n == from })
@@ -527,17 +543,19 @@ func (w *writer) decide(p *participation) {
 	if w.r.wrong == votesCountedTwice {
 		counted *= 2
 	}
+	// counted excludes this node's own vote. Without that vote, the outcome is not certain yet.
 	if p.known && p.voted && !p.decided && confirmed && (p.no != 0 || counted >= p.expected) {
 		p.decided = true
 		w.end(p)
 	}
+	// A vote that is still missing would recreate the entry, so the state stays until all votes have arrived.
 	if p.decided && confirmed && p.counted == p.expected {
 		delete(w.open, p.id)
 		w.r.settlement.ends(p.id)
 	}
 }
 
-// end commits a transaction, or aborts it if somebody has voted no.
+// end commits a transaction, or aborts it if a participant has voted no.
 func (w *writer) end(p *participation) {
 	if p.no == 0 {
 		w.r.settlement.remember(p.id, p.name)
@@ -546,6 +564,7 @@ func (w *writer) end(p *participation) {
 		w.r.env.Send(w.r.settlement.lost, &Ended{p.id, p.no == 0})
 	}
 	if p.prepared {
+		// The rows are released before the successors are judged, or they would be blocked by this transaction again.
 		w.release(p)
 		if p.no == 0 {
 			w.r.wal.append(Entry{Kind: CommitPrepared, ID: p.id})
@@ -558,6 +577,7 @@ func (w *writer) end(p *participation) {
 	}
 	if x := p.initiated; x != nil {
 		if p.no == 0 {
+			// The client must not receive an outcome that a crash could undo.
 			w.r.wal.whenDurable(answer{x})
 		} else {
 			w.r.abort(x, p.no.reason())
