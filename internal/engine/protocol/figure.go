@@ -6,15 +6,15 @@ import "fmt"
 type Kind uint8
 
 const (
-	// Counter is the kind of a figure that never falls while a replica lives: the difference of two readings is the number
-	// of events between them. A replica that starts again, or a new incarnation, counts from 0.
+	// Counter is the kind of a figure that never decreases during the life of a replica: the difference of two readings
+	// is the number of events between them. After a restart, and in a new incarnation, it counts from 0.
 	Counter Kind = iota + 1
-	// Gauge is the kind of a figure that describes the state at one time. It may fall, and readings of it are not
-	// subtracted from each other.
+	// Gauge is the kind of a figure that describes a current state. It may decrease, and differences of its readings are
+	// not meaningful.
 	Gauge
 )
 
-// String returns the kind as Prometheus and the documentation name it.
+// String returns the name of the kind in Prometheus and in the documentation.
 func (k Kind) String() string {
 	switch k {
 	case Counter:
@@ -26,7 +26,7 @@ func (k Kind) String() string {
 	}
 }
 
-// Topic is the subject of a figure, and the title of a panel on the dashboard of engines.
+// Topic is the subject of a figure, and the title of a panel on the engines dashboard.
 type Topic string
 
 // The topics, in the order of the dashboard.
@@ -44,15 +44,14 @@ func Topics() []Topic {
 	return []Topic{AboutTransactions, AboutBatches, AboutConflicts, AboutLogs, AboutRecovery, AboutWork}
 }
 
-// Units of gauges that are numbers themselves, and no numbers of things: their sum over nodes means nothing.
+// Units of gauges that are positions on a scale, not counts: their sum over nodes has no meaning.
 const (
 	UnitPosition = "position" // in a log
 	UnitTerm     = "term"     // of a leader
 )
 
-// Figure declares one figure that the replicas of an engine report. Metrics, claims, dashboards, results and the
-// engine's page are made from the declaration. Figures of the same name in several engines have the same Kind, Unit and
-// Topic.
+// Figure declares a figure that the replicas of an engine report. Metrics, claims, dashboards, results and the engine's
+// page are derived from it. Figures with the same name in several engines have the same Kind, Unit and Topic.
 type Figure struct {
 	// Name is snake_case, and unique within the engine.
 	Name string
@@ -64,7 +63,7 @@ type Figure struct {
 	Topic Topic
 }
 
-// Figures that several engines have.
+// Figures that several engines share.
 var (
 	// TransactionsTaken is the figure of engines whose nodes accept the transactions of their own clients.
 	TransactionsTaken = Figure{
@@ -82,7 +81,7 @@ var (
 	}
 )
 
-// Reading is the value of a figure now.
+// Reading is the current value of a figure.
 type Reading struct {
 	Name  string
 	Value int64
@@ -99,7 +98,7 @@ func (e *Engine) Figure(name string) (Figure, bool) {
 }
 
 // ByKind returns the readings of a replica as two maps by name. It omits readings that the engine does not declare,
-// since it is not known whether they may be subtracted; tests of engines refuse these.
+// because it is unknown whether they may be subtracted; tests of engines reject such readings.
 func (e *Engine) ByKind(readings []Reading) (counters, gauges map[string]int64) {
 	counters, gauges = map[string]int64{}, map[string]int64{}
 	for _, r := range readings {
@@ -116,12 +115,12 @@ func (e *Engine) ByKind(readings []Reading) (counters, gauges map[string]int64) 
 // FigureWatch checks the readings of one replica, from its start, against the declarations of its engine.
 type FigureWatch struct {
 	engine *Engine
-	// last are the latest readings, and kinds their kinds.
+	// last are the latest readings, and kinds the kinds of their figures.
 	last  []Reading
 	kinds []Kind
 }
 
-// NewFigureWatch returns a watch of a replica that has not been read yet.
+// NewFigureWatch returns a watch for a replica without readings so far.
 func NewFigureWatch(e *Engine) *FigureWatch { return &FigureWatch{engine: e} }
 
 // Look checks the readings of the replica at a later time than the last call. It returns an error if the engine does
@@ -150,7 +149,7 @@ func (w *FigureWatch) Look(readings []Reading) error {
 	return nil
 }
 
-// first notes which figures the replica reports. A counter starts from 0 or more.
+// first records the figures that the replica reports. A counter must be at least 0.
 func (w *FigureWatch) first(readings []Reading) error {
 	kinds, last := make([]Kind, 0, len(readings)), make([]Reading, 0, len(readings))
 	seen := make(map[string]bool, len(readings))

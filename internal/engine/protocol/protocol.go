@@ -1,28 +1,28 @@
 // Package protocol is the contract between a database protocol and the driver that runs it.
 //
 // A protocol is a deterministic state machine, a Replica, one per node. It never blocks, starts no goroutine
-// (Env.Offload does), reads no clock and opens no socket. No behavior depends on the order of a Go map. All inputs
-// arrive through Start, Submit, Receive and Fire; all effects go through Env. A driver calls these methods one at a
-// time. Three drivers exist: package sim runs all replicas in virtual time; package node runs one or all of them in
-// real time over TCP.
+// (Env.Offload does), reads no clock and opens no socket. Its behavior does not depend on the iteration order of Go
+// maps. All inputs arrive through Start, Submit, Receive and Fire; all effects go through Env. A driver calls these
+// methods one at a time. There are three drivers: package sim runs all replicas in virtual time; package node runs one
+// or all of them in real time over TCP.
 //
 // Links. A driver delivers the messages from one node to another in the order in which they were sent, each exactly
-// once, while both nodes live. A broken connection is resumed where it broke, so a lost link shows as delay. Messages
-// to and from a stopped node are lost. A node that starts again without its log is a new node, with a new incarnation
-// (Config.Incarnation). Drivers let it join the existing database only where the engine supports that (Engine.Replaces,
-// Rejoiner). A link belongs to one incarnation. A message to an earlier incarnation never reaches a later one. After
-// the first message of a later incarnation, no message of an earlier one arrives. The driver reports the new
-// incarnation to a replica before it delivers any of its messages.
+// once, while both nodes are running. A broken connection resumes at the position where it broke, so a lost link looks
+// like delay. Messages to and from a stopped node are lost. A node that restarts without its log is a new node, with a
+// new incarnation (Config.Incarnation). Drivers let it join the existing database only if the engine supports that
+// (Engine.Replaces, Rejoiner). A link belongs to one incarnation: a message to an earlier incarnation never reaches a
+// later one, and after the first message of a later incarnation, no message of an earlier one arrives. The driver
+// reports the new incarnation to a replica before it delivers any of its messages.
 //
-// Durability. A driver may keep a log of a node's inputs. It writes each input to the log before any of the input's
-// effects leave the node. Since a replica is deterministic, replaying the inputs at their times restores its state. The
-// links then resume at the positions that the two logs show. To all other nodes, a node that starts again with its log
-// has merely paused, and no protocol needs to know about logs. Its clients are answered Unknown.
+// Durability. A driver may keep a log of a node's inputs. It writes each input to the log before any effect of the
+// input leaves the node. Because a replica is deterministic, replaying the inputs at their times restores its state.
+// The links then resume at the positions that the two logs show. To all other nodes, a node that restarts with its log
+// has merely paused, so no protocol needs to know about logs. Its clients receive Unknown outcomes.
 //
-// A message is immutable once sent, and so is a transaction once submitted: drivers may hand the same value to several
+// A message is immutable once sent, and so is a transaction once submitted: drivers may pass the same value to several
 // replicas.
 //
-// Clients are state machines too (see Client), so that the same load generator runs in virtual and in real time.
+// Clients are state machines, too (see Client), so that the same load generator runs in virtual and in real time.
 package protocol
 
 import (
@@ -37,18 +37,19 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Message is what replicas send to each other. Its methods are pure.
+// Message is a message between replicas. Its methods have no side effects.
 type Message interface {
-	// Kind numbers the message's type within its engine, from 1. Numbers from 230 on belong to shared building blocks.
+	// Kind is the number of the message type within its engine, from 1. Numbers from 230 on are reserved for shared
+	// building blocks.
 	Kind() uint8
-	// Size is the exact number of bytes that AppendTo adds.
+	// Size returns the exact number of bytes that AppendTo appends.
 	Size() int
 	// AppendTo appends the message's body to b.
 	AppendTo(b []byte) []byte
 }
 
-// Timer is the value that a driver passes back when a timer fires. Its meaning is private to its owner. A timer cannot
-// be cancelled, so an owner that no longer needs it ignores it.
+// Timer is the value that a driver passes back when a timer fires. Only its owner knows its meaning. A timer cannot be
+// cancelled; an owner that no longer needs it ignores it.
 type Timer struct {
 	Kind uint8
 	Arg  uint64
@@ -56,43 +57,42 @@ type Timer struct {
 
 // Replica is one node of a database.
 type Replica interface {
-	// Start is called once, before anything else.
+	// Start is called once, before any other method.
 	Start()
-	// Submit takes a transaction from a client of this node, with its footprint filled in. The replica answers it
-	// with Env.Reply, exactly once, now or later.
+	// Submit handles a transaction from a client of this node, with its footprint filled in. The replica must answer it
+	// with Env.Reply exactly once, immediately or later.
 	Submit(t *txn.Transaction)
-	// Receive takes a message from a peer.
+	// Receive handles a message from another node.
 	Receive(from geo.NodeID, m Message)
-	// Fire takes a timer set through Env.After.
+	// Fire handles a timer set with Env.After.
 	Fire(t Timer)
-	// Pending returns the number of transactions that the replica knows of and has not finished; 0 when the replica is
-	// quiescent. A replica is not quiescent while another replica lacks data that is not in flight, since drivers compare
-	// copies when all replicas are quiescent. Messages in flight need not be pending anywhere, since drivers wait for
-	// them. Once all replicas are quiescent, every transaction is answered and every sent message is handled. From then on
-	// no row changes until another transaction is submitted.
+	// Pending returns the number of known transactions that the replica has not finished, or 0 if the replica is
+	// quiescent. A replica is not quiescent while another replica lacks data that is not in flight, because drivers
+	// compare copies once all replicas are quiescent. Messages in flight need not be counted: drivers wait for them. Once
+	// all replicas are quiescent, every transaction is answered and every sent message is handled. From then on no row
+	// changes until another transaction is submitted.
 	Pending() int
-	// Readings appends the values of the figures that Engine.Figures declares: the same figures in the same order for as
-	// long as the replica lives. It changes nothing.
+	// Readings appends the values of the figures that Engine.Figures declares. Every call appends the same figures in the
+	// same order. It has no side effects.
 	Readings(dst []Reading) []Reading
 }
 
-// RemoteWork is a replica whose node has a companion server that does some of its work, such as a storage server. A
-// driver that models a node's CPU, the simulator, does not charge the node for that work. A driver that runs the node
-// in a process does all of the work there.
+// RemoteWork is a replica whose node has a companion server that does some of its work, such as a storage server. The
+// simulator does not charge the node's modeled CPU for that work. A driver that runs the node in a process does all of
+// the work in that process.
 type RemoteWork interface {
-	// Offloads reports whether the other server sends m to the peer, or receives m from the peer and does the requested
-	// work.
+	// Offloads reports whether the companion server handles m: it either sends m to the peer, or receives m from the peer
+	// and does the requested work.
 	Offloads(peer geo.NodeID, m Message) bool
 }
 
-// RoleHolder is a replica whose nodes have different roles: a fault of a run's timeline can target the nodes with a
-// role.
+// RoleHolder is a replica whose nodes have different roles, which a fault in a run's timeline can target.
 type RoleHolder interface {
-	// Roles returns the node's current roles, as far as it knows, out of Engine.Roles.
+	// Roles returns the node's current roles, a subset of Engine.Roles, to the node's knowledge.
 	Roles() []string
 }
 
-// RolesOf returns the roles of a replica; nil when it has none.
+// RolesOf returns the current roles of a replica, or nil if it has none.
 func RolesOf(r Replica) []string {
 	if h, ok := r.(RoleHolder); ok {
 		return h.Roles()
@@ -102,11 +102,11 @@ func RolesOf(r Replica) []string {
 
 // ShardLeader is a replica whose nodes lead groups of nodes that hold the same rows.
 type ShardLeader interface {
-	// Leads returns the shards (geo.Layout) whose groups the node currently leads, as far as it knows, ascending.
+	// Leads returns the shards (geo.Layout) whose groups the node currently leads, to its knowledge, in ascending order.
 	Leads() []int
 }
 
-// LeadsOf returns the names of the shards that a replica leads; nil where the engine has no such groups.
+// LeadsOf returns the names of the shards that a replica leads, or nil if the engine has no such groups.
 func LeadsOf(r Replica, l *geo.Layout) []string {
 	leader, ok := r.(ShardLeader)
 	if !ok {
@@ -119,11 +119,11 @@ func LeadsOf(r Replica, l *geo.Layout) []string {
 	return names
 }
 
-// numberBits is the number of low bits that count objects of one incarnation of a node, such as its batches.
+// numberBits is the number of low bits that count the objects of one incarnation of a node, such as batches.
 const numberBits = 40
 
-// NumbersBefore returns the last number that belongs to earlier incarnations of a node. The incarnation's numbers start
-// after it, so no node confuses its objects with its predecessors' objects.
+// NumbersBefore returns the last number of a node's earlier incarnations. The incarnation's numbers start after it, so
+// its objects are never confused with its predecessors' objects.
 func NumbersBefore(incarnation uint32) uint64 { return uint64(incarnation) << numberBits }
 
 // IncarnationOf returns the incarnation that a number belongs to. For the last number before an incarnation it returns
@@ -137,8 +137,8 @@ type Rejoiner interface {
 	// are lost. Right after Start, a new incarnation receives this call for every other node that is not in its first
 	// incarnation.
 	Replaced(n geo.NodeID, incarnation uint32)
-	// FullyReplicated reports whether all that this node has copies of has as many of them as at first, as far as it
-	// knows.
+	// FullyReplicated reports whether, to this node's knowledge, all data that it replicates has its full number of
+	// copies again.
 	FullyReplicated() bool
 }
 
@@ -155,86 +155,84 @@ func Lags(r Replica) bool {
 	return ok && s.Lags()
 }
 
-// Worker is a replica that does more than its messages and the operations of its store show, such as a search in a
-// graph.
+// Worker is a replica that does work beyond what its messages and store operations show, such as a search in a graph.
 type Worker interface {
-	// Steps returns the number of elementary steps of such work so far. Each step accesses memory that is not in the
-	// cache. Simulators charge for the steps. Steps of Env.Offload are not counted.
+	// Steps returns the number of elementary steps of such work so far. A step costs about one memory access that misses
+	// the cache. Simulators charge CPU time for steps. Steps of Env.Offload are not included.
 	Steps() int64
 }
 
-// Checked is a replica that can check its own invariants. The explorer checks them after every step; no other driver
-// does.
+// Checked is a replica that can check its invariants. The explorer checks them after every step; no other driver does.
 type Checked interface {
-	// Check reports the invariants and whether they hold now. It changes nothing, and its reports do not depend on the
-	// order of a Go map.
+	// Check reports each invariant and whether it holds now. It has no side effects, and its reports do not depend on the
+	// iteration order of Go maps.
 	Check(c *invariant.Checker)
 }
 
 // Env is a replica's environment.
 type Env interface {
-	// Now returns the time of the node's clock. The clock never goes back and starts near the database's start time. It
-	// agrees with the other nodes' clocks as far as their machines' clocks do.
+	// Now returns the time of the node's clock. The clock never goes back. It starts near the database's start time, and
+	// agrees with other nodes' clocks to the extent that their machines' clocks do.
 	Now() time.Duration
-	// Send sends m to another node. Sending to oneself is not allowed: call the method.
+	// Send sends m to another node. A replica must not send to itself; it calls its method instead.
 	Send(to geo.NodeID, m Message)
-	// After asks for Fire(t) once d has passed.
+	// After requests a call of Fire(t) after d.
 	After(d time.Duration, t Timer)
 	// Offload runs work on a separate core, in parallel with the replica, and requests Fire(t) when the work is done. Work
 	// of one node runs sequentially. Until Fire(t) the work alone owns the memory that it changes, and nothing changes the
 	// memory that it reads. The work is deterministic, calls nothing of Env, and returns the number of its elementary
 	// steps (see Worker).
 	Offload(work func() (steps int64), t Timer)
-	// Reply answers a transaction submitted to this node. The outcome is the driver's from then on.
+	// Reply answers a transaction submitted to this node. The driver owns the outcome from then on.
 	Reply(o txn.Outcome)
 	// Rand is the node's private random generator, seeded from the manifest's seed.
 	Rand() *rand.Rand
 	// Mark records that a rare event has happened, for tools that explore the protocol. It has no other effect.
 	Mark(p *coverage.Mark)
-	// Buggify reports whether the replica is to do the rare thing that a point names: see package buggify.
+	// Buggify reports whether the replica must force the rare behavior at point p: see package buggify.
 	Buggify(p *buggify.Point) bool
 }
 
-// Config holds everything from which a replica is made.
+// Config is the input for creating a replica.
 type Config struct {
 	Self geo.NodeID
-	// Incarnation counts the processes in the node's place that have lost their state: 0 for the first. The Store of a
-	// later incarnation holds only the rows that every node has and no transaction writes.
+	// Incarnation is the number of earlier processes of the node that have lost their state: 0 for the first. The Store
+	// of a later incarnation holds only the rows that every node has and no transaction writes.
 	Incarnation uint32
 	Topology    *geo.Topology
 	Params      Params
 	Procedures  *txn.Registry
-	// Store holds the node's part of the data; Engine.NewStore has made it. The driver fills it before the first
-	// transaction, and again between runs when every replica is quiet; otherwise it is the replica's own.
+	// Store holds the node's part of the data, created by Engine.NewStore. The driver fills it before the first
+	// transaction, and again between runs while all replicas are quiescent. At all other times only the replica uses it.
 	Store store.Store
 	Env   Env
-	// Shrink divides the sizes and limits of replicas by 2^Shrink: amounts that they keep, send at a time or consider too
-	// large. Scenarios of a few rows and seconds thus reach states that otherwise need megabytes and minutes. Drivers of
-	// databases that are measured leave it 0.
+	// Shrink divides replicas' limits by 2^Shrink: amounts that they keep, send at a time or consider too large.
+	// Scenarios of a few rows and seconds thus reach states that otherwise need megabytes and minutes. It is 0 for
+	// databases that are measured.
 	Shrink uint8
 }
 
-// Shrunk returns an amount as Config.Shrink has it, 1 at least.
+// Shrunk returns a limit divided by 2^shrink, but at least 1.
 func Shrunk[T ~int | ~int64 | ~uint64](shrink uint8, usual T) T { return max(usual>>shrink, 1) }
 
 // Client is a source of transactions: a state machine driven like a Replica.
 type Client interface {
 	Start()
-	// Complete takes the outcome of a submitted transaction. Every submitted transaction completes exactly once.
+	// Complete handles the outcome of a submitted transaction. It is called exactly once per transaction.
 	Complete(o txn.Outcome)
 	Fire(t Timer)
 }
 
 // ClientEnv is a client's environment. Its driver routes transactions to a node of the client's region
-// (geo.Topology.Coordinator). It answers transactions that it can't deliver with Unknown or Refused.
+// (geo.Topology.Coordinator). It answers transactions that it cannot deliver with Unknown or Refused.
 type ClientEnv interface {
 	Now() time.Duration
-	// Submit sends t. The Footprint of t is filled in, and t is immutable from then on.
+	// Submit sends t with its Footprint filled in. t is immutable from then on.
 	Submit(t *txn.Transaction)
 	After(d time.Duration, t Timer)
 }
 
-// Others calls f for all of a database's nodes but self, in their order.
+// Others calls f for all nodes of a database except self, in ascending order.
 func Others(nodes int, self geo.NodeID, f func(geo.NodeID)) {
 	for n := range geo.NodeID(nodes) {
 		if n != self {

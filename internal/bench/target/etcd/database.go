@@ -25,13 +25,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// UserVariable and PasswordVariable are the environment variables for connections without a Secret, as in etcdctl.
+// UserVariable and PasswordVariable are the environment variables of the credentials if there is no Secret, as in
+// etcdctl.
 const (
 	UserVariable     = "ETCDCTL_USER"
 	PasswordVariable = "ETCDCTL_PASSWORD"
 )
 
-// lockTTL is the time for which a run keeps its prefix after it stopped without releasing it.
+// lockTTL is the time after which the lock of a run that stopped without releasing it expires.
 const lockTTL = 15 * time.Second
 
 // dialect implements sqltarget.Dialect.
@@ -43,7 +44,7 @@ type dialect struct {
 	shared  shared
 }
 
-// Open opens a database: sqltarget.Open.
+// Open opens a database: see sqltarget.Open.
 func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string) (sqltarget.Database, error) {
 	d, err := newDialect(&s, &o)
 	if err != nil {
@@ -61,7 +62,7 @@ func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 	return l, nil
 }
 
-// Join joins a database that another process has opened: sqltarget.Join.
+// Join joins a database that another process has opened: see sqltarget.Join.
 func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, time.Duration, error) {
 	d, err := newDialect(&s, &o)
 	if err != nil {
@@ -72,7 +73,7 @@ func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 
 func newDialect(s *sqltarget.Server, o *Options) (*dialect, error) {
 	if s.User == "" {
-		// etcdctl takes the password with the user, too.
+		// etcdctl also accepts user:password in this variable
 		user, password, _ := strings.Cut(os.Getenv(UserVariable), ":")
 		s.User = user
 		if s.Password == "" {
@@ -102,13 +103,14 @@ func newDialect(s *sqltarget.Server, o *Options) (*dialect, error) {
 	return d, nil
 }
 
-// failFast makes requests fail while no server answers at the endpoint. etcd's client would wait for a server, so that
-// clients would hang with their member instead of being refused.
+// failFast makes requests fail while no server answers at the endpoint. By default etcd's client waits for a server;
+// clients would then hang until their member recovers, instead of being refused.
 func failFast(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	return invoke(ctx, method, request, answer, c, append(options, grpc.WaitForReady(false))...)
 }
 
-// client opens a client for an endpoint. It sends a request once: retries would hide what this package measures.
+// client opens a client for an endpoint. The client sends each request only once, because retries would hide the
+// failures that a run measures.
 func (d *dialect) client(e sqltarget.Endpoint) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: []string{e.Address}, DialTimeout: sqltarget.ConnectWithin, TLS: d.tls[e], Username: d.server.User, Password: d.server.Password,
@@ -121,18 +123,19 @@ func (d *dialect) client(e sqltarget.Endpoint) (*clientv3.Client, error) {
 type conn struct {
 	*clientv3.Client
 	mark string
-	// lease is the lease of the lock, which ends once lost is closed; nil if this process does not hold it.
+	// lease is the lock's lease, or 0 if this connection does not have the lock. lost is closed when the lease is lost;
+	// it is nil without a lease.
 	lease clientv3.LeaseID
 	lost  <-chan struct{}
 }
 
-// Ping implements sqltarget.Conn: a question that the member answers by itself.
+// Ping implements sqltarget.Conn. The member answers from its local state.
 func (c *conn) Ping(ctx context.Context) error {
 	_, err := c.Get(ctx, c.mark, clientv3.WithSerializable(), clientv3.WithCountOnly())
 	return err
 }
 
-// Broken implements sqltarget.Conn. The client connects again by itself, but a lock that was lost is gone.
+// Broken implements sqltarget.Conn. The client reconnects by itself, but a lost lock is not regained.
 func (c *conn) Broken() bool {
 	select {
 	case <-c.lost:
@@ -147,13 +150,13 @@ func (c *conn) Close() error {
 	if c.lease != 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), sqltarget.CloseBound)
 		defer cancel()
-		// Of a server that is gone the lease ends by itself.
+		// if the server does not answer, the lease expires by itself
 		_, _ = c.Revoke(ctx, c.lease)
 	}
 	return c.Client.Close()
 }
 
-// probe sees whether somebody listens at an endpoint, and encrypts as asked.
+// probe checks that a server listens at an endpoint and, if TLS is configured, that the handshake succeeds.
 func (d *dialect) probe(ctx context.Context, e sqltarget.Endpoint) error {
 	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 	defer cancel()
@@ -162,7 +165,7 @@ func (d *dialect) probe(ctx context.Context, e sqltarget.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	defer tcp.Close() //nolint:errcheck // nothing was sent that matters
+	defer tcp.Close() //nolint:errcheck // nothing was sent
 	if d.tls[e] == nil {
 		return nil
 	}
@@ -193,7 +196,7 @@ func (d *dialect) PlaceWord() string { return "prefix" }
 
 // Dial implements sqltarget.Dialect.
 func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error) {
-	// The client retries as long as it may if no server listens, and its errors are less specific.
+	// If no server listens, etcd's client retries until its deadline and returns a less specific error.
 	if err := d.probe(ctx, e); err != nil {
 		return nil, err
 	}
@@ -228,10 +231,11 @@ func (d *dialect) Explain(ctx context.Context, e sqltarget.Endpoint, err error) 
 	if wrong != nil {
 		return d.server.Unreachable(e, d.Name(), "listen-client-urls", wrong)
 	}
-	defer tcp.Close() //nolint:errcheck // nothing was sent that matters
+	defer tcp.Close() //nolint:errcheck // nothing was sent
 	field := sqltarget.ParameterField(sqltarget.TLSParameter)
 	if d.tls[e] == nil {
 		probe := tls.Client(tcp, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12})
+		// A handshake that succeeds proves that the server expects TLS, which the options disable.
 		if probe.HandshakeContext(ctx) == nil {
 			return sqltarget.Wrong(field, o.TLS, "%s takes encrypted connections only: use tls: %s, or %s with ca.crt in the Secret", e.Address, sqltarget.TLSRequire, sqltarget.TLSVerifyFull)
 		}
@@ -246,19 +250,20 @@ func (d *dialect) Explain(ctx context.Context, e sqltarget.Endpoint, err error) 
 	case errors.As(wrong, &plain), wrong != nil:
 		return sqltarget.Wrong(field, o.TLS, "%s takes no encrypted connections (%v): start it with --cert-file, --key-file and https in --listen-client-urls, or use tls: %s if nobody listens on the way",
 			e.Address, wrong, sqltarget.TLSDisable)
+	// In TLS 1.3 the server rejects a missing client certificate after the handshake, so only the first request shows it.
 	case strings.Contains(err.Error(), "certificate required"):
 		return sqltarget.Wrong(field, o.TLS, "%s asks clients for certificates (--client-cert-auth), which Geobench does not have: let it ask for users and passwords", e.Address)
 	}
 	return d.server.Unreachable(e, d.Name(), "listen-client-urls", err)
 }
 
-// denied says that a user may not use the keys.
+// denied returns the error for a user who may not use the keys below the prefix.
 func (d *dialect) denied(e sqltarget.Endpoint) error {
 	return sqltarget.Wrong(sqltarget.SecretField, "", "user %s may not read and write keys below %s at %s: etcdctl role grant-permission ROLE --prefix=true readwrite %[2]s, for a role that the user has",
 		d.server.User, d.keys.all, e.Address)
 }
 
-// refused names the field of a manifest that caused a request's error, and returns other errors unchanged.
+// refused returns the error with the manifest field that caused a request's error. It returns other errors unchanged.
 func (d *dialect) refused(e sqltarget.Endpoint, err error) error {
 	field := d.server.Field(e)
 	switch {
@@ -286,10 +291,12 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	if st.IsLearner {
 		return "", "", sqltarget.Wrong(d.server.Field(e), e.Address, "this member is a learner, which answers no client: promote it (etcdctl member promote %x), or name another one", st.Header.MemberId)
 	}
-	// A member that has a leader knows the newest revision.
+	// This linearizable read succeeds only if the member has a leader.
 	if _, err := c.Get(ctx, d.keys.mark, clientv3.WithCountOnly()); err != nil {
 		return "", "", d.refused(e, err)
 	}
+	// The server checks the number of comparisons before it evaluates them, so this request reveals whether its limit is
+	// lower.
 	compares := make([]clientv3.Cmp, d.options.MaxTxnOps)
 	for i := range compares {
 		compares[i] = clientv3.Compare(clientv3.ModRevision(d.keys.barrier), ">", -1)
@@ -302,10 +309,11 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	return "etcd " + st.Version, fmt.Sprintf("%x/%x", st.Header.ClusterId, st.Header.MemberId), nil
 }
 
-// Left implements sqltarget.Dialect: connections are streams, which a member does not count.
+// Left implements sqltarget.Dialect. It returns a number without effect, because members do not limit the streams of a
+// client.
 func (d *dialect) Left(context.Context, *conn) (int, error) { return math.MaxInt32, nil }
 
-// Lock implements sqltarget.Dialect: a key with a lease, which ends with the run.
+// Lock implements sqltarget.Dialect. The lock is a key with a lease, which expires after the run.
 func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	const patience, poll = 2 * time.Second, 50 * time.Millisecond
 	e := d.server.Endpoints[0]
@@ -322,6 +330,7 @@ func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 		if taken.Succeeded {
 			break
 		}
+		// A run that has just ended may still be revoking its lease, so wait a little before the lock counts as taken.
 		if time.Since(begin) > patience {
 			return false, nil
 		}
@@ -331,13 +340,14 @@ func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 		case <-time.After(poll):
 		}
 	}
+	// The lock must outlive this call's context, which bounds only the opening of the database.
 	answers, err := c.KeepAlive(context.WithoutCancel(ctx), lease.ID)
 	if err != nil {
 		return false, err
 	}
 	lost := make(chan struct{})
 	go func() {
-		for range answers { //nolint:revive // until the lease is lost
+		for range answers { //nolint:revive // drain until the lease is lost
 		}
 		close(lost)
 	}()
@@ -345,7 +355,7 @@ func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	return true, nil
 }
 
-// Make implements sqltarget.Dialect. The database's table is the set of all keys below the prefix.
+// Make implements sqltarget.Dialect. The keys below the prefix count as the table.
 func (d *dialect) Make(ctx context.Context, c *conn, mark string) (made sqltarget.Made, err error) {
 	there, err := d.Marked(ctx, c)
 	if err != nil {
@@ -357,6 +367,7 @@ func (d *dialect) Make(ctx context.Context, c *conn, mark string) (made sqltarge
 			return made, err
 		}
 		for _, kv := range others.Kvs {
+			// The lock was taken before Make and is below the prefix, too; any other key has another owner.
 			if string(kv.Key) != d.keys.lock {
 				return made, sqltarget.Wrong(sqltarget.ParameterField(prefixParameter), d.options.Place, "the key %q below it is not Geobench's, which would replace all that is there: use another prefix", kv.Key)
 			}
@@ -380,8 +391,8 @@ func (d *dialect) Marked(ctx context.Context, c *conn) (string, error) {
 	return string(r.Kvs[0].Value), nil
 }
 
-// Drop implements sqltarget.Dialect. The lock expires with its lease, and the mark is deleted last: keys without a mark
-// must not be deleted.
+// Drop implements sqltarget.Dialect. It deletes the mark last, because keys without a mark are not Geobench's to
+// delete. The lock expires with its lease.
 func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 	if err := d.Empty(ctx, c); err != nil {
 		return err
@@ -393,15 +404,16 @@ func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 // Classify implements sqltarget.Dialect.
 func (d *dialect) Classify(err error) target.Failure { return Classify(err) }
 
-// Working implements sqltarget.Dialect. A transaction is at the server only while it commits. Transactions whose
-// clients are gone were proposed through this member before the write for which the function waits.
+// Working implements sqltarget.Dialect. It always returns 0: a transaction is at the server only while it commits.
+// Commits of clients that have disconnected were proposed through this member before the write of the barrier, so the
+// write waits for them.
 func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	_, err := c.Put(ctx, d.keys.barrier, "")
 	return 0, err
 }
 
-// Empty implements sqltarget.Dialect. One request that deletes all would keep the members from anything else for
-// seconds.
+// Empty implements sqltarget.Dialect. It deletes in batches, because one request that deletes all rows would block the
+// members for seconds.
 func (d *dialect) Empty(ctx context.Context, c *conn) error {
 	const some = 20_000 // as in Rows
 	for _, prefix := range []string{d.keys.rows, d.keys.deletions} {
@@ -421,32 +433,35 @@ func (d *dialect) Empty(ctx context.Context, c *conn) error {
 	return nil
 }
 
-// Settle implements sqltarget.Dialect: the member has applied the rows that were loaded through another member.
+// Settle implements sqltarget.Dialect. Its linearizable read returns once the member has applied the rows, which were
+// loaded through another member.
 func (d *dialect) Settle(ctx context.Context, c *conn) error {
 	_, err := c.Get(ctx, d.keys.mark)
 	return err
 }
 
-// Waits implements sqltarget.Dialect: nothing is locked.
+// Waits implements sqltarget.Dialect. It returns false, because transactions take no locks.
 func (d *dialect) Waits(context.Context, *conn, target.Connection) (bool, error) { return false, nil }
 
-// CatchUp implements sqltarget.Dialect: the member that answers a linearizable read has applied all earlier commits.
+// CatchUp implements sqltarget.Dialect. A member that answers a linearizable read has applied all earlier commits.
 func (d *dialect) CatchUp(ctx context.Context, c *conn) error { return d.Settle(ctx, c) }
 
-// AppendRow implements sqltarget.Dialect: the lengths of key and value, and both.
+// AppendRow implements sqltarget.Dialect. It appends the lengths of key and value as uvarints, then the key and the
+// value.
 func (d *dialect) AppendRow(b []byte, k txn.Key, value []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(k)))
 	b = binary.AppendUvarint(b, uint64(len(value)))
 	return append(append(b, k...), value...)
 }
 
-// Copy implements sqltarget.Dialect, by requests of many rows.
+// Copy implements sqltarget.Dialect. Each request loads many rows.
 func (d *dialect) Copy(ctx context.Context, e sqltarget.Endpoint, chunks <-chan []byte) error {
 	client, err := d.client(e)
 	if err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // the rows are there, or the error is the request's
+	defer client.Close() //nolint:errcheck // all rows are loaded, or a request has returned its error
+	// The other half of the limit leaves room for prefixes and the encoding of the operations.
 	const most = maxRequestBytes / 2
 	var ops []clientv3.Op
 	bytes := 0
@@ -479,9 +494,9 @@ func (d *dialect) Copy(ctx context.Context, e sqltarget.Endpoint, chunks <-chan 
 	return nil
 }
 
-// Rows implements sqltarget.Dialect: in pages of one revision.
+// Rows implements sqltarget.Dialect. It reads pages of the same revision.
 func (d *dialect) Rows(ctx context.Context, c *conn, f func(k, value []byte)) error {
-	const some = 20_000 // etcd counts all that is left of the range for each request
+	const some = 20_000 // large, because etcd counts the rest of the range for each request
 	options := []clientv3.OpOption{clientv3.WithRange(clientv3.GetPrefixRangeEnd(d.keys.rows)), clientv3.WithLimit(some)}
 	for from := d.keys.rows; ; {
 		r, err := c.Get(ctx, from, options...)
@@ -489,7 +504,7 @@ func (d *dialect) Rows(ctx context.Context, c *conn, f func(k, value []byte)) er
 			return err
 		}
 		if from == d.keys.rows {
-			// The member has this revision, and need not ask the other members each time whether there is a newer revision.
+			// The member now has this revision, so it can answer the other pages from its local state.
 			options = append(options, clientv3.WithRev(r.Header.Revision), clientv3.WithSerializable())
 		}
 		for _, kv := range r.Kvs {
@@ -502,11 +517,11 @@ func (d *dialect) Rows(ctx context.Context, c *conn, f func(k, value []byte)) er
 	}
 }
 
-// sampled is the number of transactions of each region that are inspected before a load.
+// sampled is the number of transactions per region that Fits inspects.
 const sampled = 500
 
-// Fits implements sqltarget.Fitter: no row and no transaction exceeds etcd's limits for a request. The reads of a
-// transaction in groups are known only when it finishes; it is refused then.
+// Fits implements sqltarget.Fitter. It checks all rows, and a sample of transactions, against etcd's limits for a
+// request. It cannot predict the reads of groups; a transaction whose reads exceed a limit is refused when it commits.
 func (d *dialect) Fits(t *geo.Topology, data target.Dataset) error {
 	w := data.Workload
 	field := "spec.workload." + w.Name()
@@ -538,10 +553,12 @@ func (d *dialect) Fits(t *geo.Topology, data target.Dataset) error {
 				}
 				if a.Mode&txn.Write != 0 {
 					writes++
+					// The size of a write is not known yet, so assume the largest loaded row of its table.
 					bytes += largest[a.Key.Table()]
 				}
 			}
 			name := w.Types()[request.Type]
+			// A read-only transaction commits without comparisons, so the limit does not apply to it.
 			if ops := d.options.MaxTxnOps; writes > 0 && reads > ops {
 				return sqltarget.Wrong(field, "", "%s reads %d rows and writes, and etcd compares at most %d in a request: let it use fewer rows, or raise the servers' --max-txn-ops and the parameter %s",
 					name, reads, ops, maxTxnOpsParameter)
@@ -549,6 +566,7 @@ func (d *dialect) Fits(t *geo.Topology, data target.Dataset) error {
 			if bytes > maxRequestBytes {
 				return sqltarget.Wrong(field, "", "%s writes %d rows of up to %d bytes in all, and etcd takes requests of 1.5 MiB: let it write fewer or smaller rows", name, writes, bytes)
 			}
+			// The generator needs an outcome before it generates the client's next transaction.
 			g.Done(0, txn.Outcome{ID: tx.ID, Status: txn.Refused})
 		}
 	}

@@ -34,7 +34,7 @@ const (
 	dropPrefixParameter  = "dropPrefix"
 )
 
-// The values of the parameter reads, as etcd calls them.
+// Values of the parameter reads, as etcd calls them.
 const (
 	Linearizable = "Linearizable"
 	Serializable = "Serializable"

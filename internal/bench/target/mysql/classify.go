@@ -11,15 +11,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// Errors of the server by their numbers: MySQL Server Error Reference; MariaDB Error Code Reference.
+// Error numbers (MySQL Server Error Reference; MariaDB Error Code Reference).
 const (
-	recordChanged       = 1020 // ER_CHECKREAD, of innodb_snapshot_isolation
+	recordChanged       = 1020 // ER_CHECKREAD, raised by innodb_snapshot_isolation
 	diskFull            = 1021
 	outOfMemory         = 1037
 	tooManyConnections  = 1040
 	databaseDenied      = 1044
 	accessDenied        = 1045
-	notReady            = 1047 // ER_UNKNOWN_COM_ERROR, of a Galera node outside of the primary component
+	notReady            = 1047 // ER_UNKNOWN_COM_ERROR, returned by a Galera node outside the primary component
 	noSuchDatabase      = 1049
 	serverShutdown      = 1053
 	duplicateEntry      = 1062
@@ -37,15 +37,16 @@ const (
 	executionTime       = 3024
 )
 
-// Classify classifies an error of the server. Conflicts are deadlocks, rows that have changed since the snapshot, and
-// locks that were not available. Galera also reports a deadlock for a transaction that failed its certification or
-// blocked a transaction of another node. Other errors at COMMIT count as rolled back only if the server returns them
-// before it writes anything. A Galera node that loses its cluster or is interrupted during COMMIT may have sent the
-// transaction to the other nodes.
+// Classify interprets an error of the server. Conflicts are deadlocks, rows that have changed since the snapshot, and
+// locks that were not available. Galera also reports a deadlock for a transaction that failed certification or blocked
+// a transaction of another node.
+//
+// Other errors at COMMIT count as rolled back only if the server returns them before it writes anything. A Galera node
+// that loses its cluster or is interrupted during COMMIT may have sent the transaction to other nodes.
 func Classify(err error) target.Failure {
 	var answer *mysql.MySQLError
 	if !errors.As(err, &answer) {
-		// ErrBadConn says that nothing was sent.
+		// The driver returns ErrBadConn only if it has sent nothing.
 		return target.Failure{Cause: txn.CauseNode, Reason: "connection-lost", Broken: true, RolledBack: errors.Is(err, driver.ErrBadConn)}
 	}
 	conflict := func(reason string) target.Failure {

@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// conn is a connection of the driver, used without database/sql: its pool, and its retries, would hide what this
-// package measures.
+// conn is a driver connection, used without database/sql, whose pool and retries would hide the failures that a run
+// measures.
 type conn struct{ driver.Conn }
 
 // Ping implements sqltarget.Conn.
@@ -24,13 +24,13 @@ func (c *conn) Ping(ctx context.Context) error { return c.Conn.(driver.Pinger).P
 // Broken implements sqltarget.Conn.
 func (c *conn) Broken() bool { return !c.Conn.(driver.Validator).IsValid() }
 
-// exec runs a statement that returns nothing.
+// exec runs a statement that returns no rows.
 func (c *conn) exec(ctx context.Context, sql string) error {
 	_, err := c.Conn.(driver.ExecerContext).ExecContext(ctx, sql, nil)
 	return err
 }
 
-// query runs a statement as text and gives row the values of each row.
+// query sends a statement as text and calls row with the values of each row.
 func (c *conn) query(ctx context.Context, sql string, row func(values []driver.Value)) error {
 	rows, err := c.Conn.(driver.QueryerContext).QueryContext(ctx, sql, nil)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *conn) query(ctx context.Context, sql string, row func(values []driver.V
 	return read(rows, func(values []driver.Value) bool { row(values); return true })
 }
 
-// row queries one row of texts; NULL is empty.
+// row runs a query that must return exactly one row, and returns the row's values as text; NULL becomes "".
 func (c *conn) row(ctx context.Context, sql string) ([]string, error) {
 	var texts [][]string
 	err := c.query(ctx, sql, func(values []driver.Value) {
@@ -65,7 +65,7 @@ func (c *conn) row(ctx context.Context, sql string) ([]string, error) {
 	return texts[0], nil
 }
 
-// read gives row the values of each row until it returns false. Bytes are valid until it returns.
+// read calls row with the values of each row until row returns false. Byte slices are valid only during the call.
 func read(rows driver.Rows, row func(values []driver.Value) bool) error {
 	values := make([]driver.Value, len(rows.Columns()))
 	for {
@@ -80,26 +80,27 @@ func read(rows driver.Rows, row func(values []driver.Value) bool) error {
 	}
 }
 
-// connection implements target.Connection. It holds the statement that runs on it, since only one runs at a time.
+// connection implements target.Connection. It contains the statement, because only one transaction runs on it at a
+// time.
 type connection struct {
 	*conn
 	table, said                      string
-	id                               string // of the session at the server
+	id                               string // connection ID at the server
 	get, put, remove, scan, scanBack driver.Stmt
-	// getAll maps numbers of keys, which are powers of two, to statements.
+	// getAll maps a number of keys, which is a power of two, to the statement that reads them.
 	getAll map[int]driver.Stmt
 	tx     statement
-	alone  bool // transactions begin by a message of their own
+	alone  bool // transactions begin with a separate message
 }
 
-// session is the connection's number at the server.
+// session returns the connection's ID at the server.
 func (c *connection) session() string { return c.id }
 
-// force keeps the optimizer from reading a small table as a whole, which SERIALIZABLE would lock as a whole.
+// force keeps the optimizer from scanning a small table, because at SERIALIZABLE a scan locks the whole table.
 const force = " force index (primary)"
 
-// Connect implements sqltarget.Dialect: a connection of a client, with its statements prepared. Transactions begin with
-// their first statement, since autocommit is off: BEGIN, where that is to be sent, costs a round trip.
+// Connect implements sqltarget.Dialect. It returns a client's connection with its statements prepared. Autocommit is
+// off, so a transaction starts with its first statement and BEGIN costs no round trip unless BeginAlone is set.
 func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Connection, error) {
 	opened, err := dial(ctx, d.clientConfig(e))
 	if err != nil {
@@ -166,7 +167,7 @@ type statement struct {
 	c      *connection
 	ctx    context.Context
 	began  bool
-	values []driver.NamedValue // of the parameters, used again
+	values []driver.NamedValue // parameters of the next statement; reused
 }
 
 // bind sets the parameters of the next statement.
@@ -177,8 +178,9 @@ func (s *statement) bind(values ...driver.Value) {
 	}
 }
 
-// rows runs a prepared query and gives row the values of each row, until it returns false.
+// rows runs a prepared query and calls row with the values of each row until row returns false.
 func (s *statement) rows(q driver.Stmt, row func(values []driver.Value) bool) error {
+	// Set began even if the query fails: with autocommit off, the server may have opened a transaction.
 	s.began = true
 	rows, err := q.(driver.StmtQueryContext).QueryContext(s.ctx, s.values)
 	if err != nil {
@@ -193,7 +195,7 @@ func (s *statement) exec(q driver.Stmt) error {
 	return err
 }
 
-// bytesOf returns a copy of a column of bytes, not nil.
+// bytesOf returns a non-nil copy of a column's bytes.
 func bytesOf(v driver.Value) []byte {
 	b, _ := v.([]byte)
 	return sqltarget.CopyOf(b)
@@ -209,7 +211,8 @@ func (s *statement) Get(k txn.Key) (value []byte, err error) {
 	return value, err
 }
 
-// GetAll implements target.Statement. There are statements for powers of two of keys, and the last key is repeated.
+// GetAll implements target.Statement. It prepares statements only for powers of two, and repeats the last key to fill
+// the parameters.
 func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 	n := 1
 	for n < len(keys) {
@@ -274,6 +277,7 @@ func (s *statement) Delete(k txn.Key) error {
 
 // Commit implements target.Statement.
 func (s *statement) Commit(ctx context.Context) error {
+	// No statement was sent, so the server has no open transaction.
 	if !s.began {
 		return nil
 	}

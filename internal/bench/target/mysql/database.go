@@ -22,8 +22,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// UserVariable and PasswordVariable are the environment variables for connections without a Secret. PasswordVariable is
-// the variable of MySQL's own clients.
+// UserVariable and PasswordVariable are the environment variables for connections without a Secret. MySQL's own clients
+// also read PasswordVariable.
 const (
 	UserVariable     = "MYSQL_USER"
 	PasswordVariable = "MYSQL_PWD"
@@ -36,15 +36,15 @@ type dialect struct {
 	level   level
 	table   string
 	configs map[sqltarget.Endpoint]*mysql.Config
-	// Properties of the servers: whether they are nodes of Galera, and whether they support innodb_snapshot_isolation.
+	// galera is set if the servers are nodes of Galera, and snapshots if they support innodb_snapshot_isolation.
 	galera, snapshots bool
 	nodes             map[string]bool
-	// said is a comment in every statement of this run: the server reports the text that a session runs, which identifies
-	// its run.
+	// said is a comment in every statement of this run. The server reports the text that a session executes, so the
+	// comment identifies the run of a session.
 	said string
-	// locksSeen is the time of the last query for the server's locks.
+	// locksSeen is the time of the latest query of the server's lock waits.
 	locksSeen time.Time
-	// lease is what Lock took in a cluster of Galera; nil for nothing.
+	// lease is the lease that Lock took in a Galera cluster, or nil.
 	lease *lease
 }
 
@@ -95,8 +95,8 @@ func newDialect(s *sqltarget.Server, o *Options, session string) (*dialect, erro
 	return d, nil
 }
 
-// config returns the connection settings of an endpoint. The password never appears in a text, and the driver writes to
-// no log.
+// config returns the connection settings of an endpoint. The password appears in no text, and the driver's log is
+// disabled.
 func config(s *sqltarget.Server, e sqltarget.Endpoint, o *sqltarget.Options) (*mysql.Config, error) {
 	host, port, err := net.SplitHostPort(e.Address)
 	if err != nil {
@@ -157,7 +157,7 @@ func (d *dialect) syncWait() int {
 	return syncNothing
 }
 
-// dial opens a connection that loads or asks.
+// dial opens a connection that loads or queries.
 func (d *dialect) dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error) {
 	c, err := dial(ctx, d.configs[e])
 	if err != nil || d.options.Product == nil {
@@ -181,7 +181,7 @@ func dial(ctx context.Context, config *mysql.Config) (*conn, error) {
 	return &conn{opened}, nil
 }
 
-// variable is a variable of the server; empty where it has none of this name.
+// variable returns a variable of the server, or "" if the server has no variable of this name.
 func (c *conn) variable(ctx context.Context, kind, name string) (value string, err error) {
 	err = c.query(ctx, "show "+kind+" like '"+name+"'", func(values []driver.Value) {
 		b, _ := values[1].([]byte)
@@ -190,7 +190,7 @@ func (c *conn) variable(ctx context.Context, kind, name string) (value string, e
 	return value, err
 }
 
-// Dial implements sqltarget.Dialect. Its queries see the newest state, on any node of Galera.
+// Dial implements sqltarget.Dialect. Queries on the connection see the latest state on any Galera node.
 func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error) {
 	c, err := d.dial(ctx, e)
 	if err != nil {
@@ -207,8 +207,8 @@ func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error)
 	return c, nil
 }
 
-// onlySpeaks returns the name of a server's database, by its version and version_comment, if it is neither MySQL nor
-// MariaDB. It is empty otherwise.
+// onlySpeaks returns the product's name if the server is neither MySQL nor MariaDB according to its version and
+// version_comment. Otherwise it returns "".
 func onlySpeaks(version, comment string) string {
 	for _, other := range []string{"TiDB", "OceanBase"} {
 		if strings.Contains(version, other) || strings.Contains(comment, other) {
@@ -223,7 +223,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	if p := d.options.Product; p != nil {
 		return p.look(ctx, c, &d.server, e)
 	}
-	// wsrep_ready is checked first: a node that is not ready rejects every other statement.
+	// Check wsrep_ready first: a node that is not ready rejects most other statements.
 	ready, err := c.variable(ctx, "status", "wsrep_ready")
 	if err != nil {
 		return "", "", err
@@ -262,6 +262,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	switch {
 	case d.level.strict && !d.snapshots:
 		return "", "", sqltarget.Wrong(isolation, d.options.Isolation, "%s at %s does not know innodb_snapshot_isolation: take RepeatableRead, which loses updates, or Serializable; MariaDB has it since 10.6.18 and 10.11.8", facts[0], e.Address)
+	// Galera does not replicate read locks, so SERIALIZABLE holds only if all clients use one node.
 	case d.options.Isolation == Serializable && galera && len(d.nodes) > 1:
 		return "", "", sqltarget.Wrong(isolation, d.options.Isolation, "%s is another node of Galera than %s, and the locks of SERIALIZABLE are of one node: name one node for all regions, or take SnapshotIsolation or RepeatableRead",
 			e.Address, d.server.Endpoints[0].Address)
@@ -294,12 +295,12 @@ func (d *dialect) Left(ctx context.Context, c *conn) (int, error) {
 	}
 	n, err := strconv.Atoi(most[0])
 	m, wrong := strconv.Atoi(used)
-	const own = 1 // the querying connection
+	const own = 1 // Threads_connected includes this connection
 	return n - m + own, errors.Join(err, wrong)
 }
 
-// Lock implements sqltarget.Dialect. The session of a run that has just stopped may still be closing. On Galera the
-// lock is also a lease, which is the same on all nodes.
+// Lock implements sqltarget.Dialect. It waits up to 2 s, because the session of a run that has just stopped may still
+// be closing. On Galera it also takes a lease, which is valid on all nodes.
 func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	if d.options.Product != nil {
 		return true, nil
@@ -313,6 +314,7 @@ func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	// get_lock excludes other runs on this server, which is enough without Galera.
 	if locked[0] != "1" || !d.galera {
 		return locked[0] == "1", nil
 	}
@@ -323,7 +325,7 @@ func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	return d.leaseOn(ctx, c, places...)
 }
 
-// Make implements sqltarget.Dialect. The mark is the comment of the table.
+// Make implements sqltarget.Dialect. The mark is the comment on the table.
 func (d *dialect) Make(ctx context.Context, c *conn, mark string) (made sqltarget.Made, err error) {
 	there, err := c.row(ctx, "select count(*), coalesce(max(table_comment), '') from information_schema.tables where table_schema = database() and table_name = '"+d.table+"'")
 	if err != nil {
@@ -355,7 +357,7 @@ func (d *dialect) Marked(ctx context.Context, c *conn) (string, error) {
 	return comment[0], nil
 }
 
-// Drop implements sqltarget.Dialect: a database belongs to its creator.
+// Drop implements sqltarget.Dialect. It drops only tables, because the database belongs to its creator.
 func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 	if d.options.Form == sqltarget.FormSQL {
 		if err := d.dropTables(ctx, c); err != nil {
@@ -373,10 +375,12 @@ func (d *dialect) Classify(err error) target.Failure {
 	return Classify(err)
 }
 
-// Working implements sqltarget.Dialect: the server reports the statements of its sessions, and the comment identifies
-// the run, whatever its process. A sleeping session commits nothing until it receives a statement, and a quitting
-// session never does. A session whose statement is not shown yet may belong to this run. A server answers before it
-// shows that a session sleeps, so apparently working sessions are counted again, a few times.
+// Working implements sqltarget.Dialect. The server reports the statements of its sessions, and the comment said
+// identifies this run, in any process.
+//
+// A sleeping session commits nothing until it receives a statement, and a quitting session never does. A busy session
+// without a statement text counts, because it may belong to this run. The server answers a statement before it reports
+// the session as sleeping, so Working counts up to ten times and returns the minimum.
 func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	const times, apart = 10, 10 * time.Millisecond
 	count := "select count(*) from information_schema.processlist where command not in ('Sleep', 'Quit') and user = substring_index(current_user(), '@', 1)" +
@@ -400,7 +404,8 @@ func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	return least, nil
 }
 
-// Empty implements sqltarget.Dialect. The tables of forms may belong to another run unless this run holds their lock.
+// Empty implements sqltarget.Dialect. It drops form tables only with FormSQL: without their lock, they may belong to
+// another run.
 func (d *dialect) Empty(ctx context.Context, c *conn) error {
 	if d.options.Form == sqltarget.FormSQL {
 		if err := d.dropTables(ctx, c); err != nil {
@@ -410,12 +415,13 @@ func (d *dialect) Empty(ctx context.Context, c *conn) error {
 	return c.exec(ctx, "truncate table "+d.table)
 }
 
-// Settle implements sqltarget.Dialect: the table's statistics are up to date, and a node of Galera has applied all
-// rows, for which the statement waits.
+// Settle implements sqltarget.Dialect. It waits until a Galera node has applied all rows, and then updates the table's
+// statistics.
 func (d *dialect) Settle(ctx context.Context, c *conn) error {
 	if err := d.CatchUp(ctx, c); err != nil {
 		return err
 	}
+	// Without LOCAL, ANALYZE would be replicated and run on every node.
 	analyze := "analyze local table "
 	if d.options.Product != nil {
 		analyze = "analyze table "
@@ -424,7 +430,7 @@ func (d *dialect) Settle(ctx context.Context, c *conn) error {
 }
 
 // lockCache is slightly longer than the time for which the server caches its list of transactions (trx0i_s.cc,
-// CACHE_MIN_IDLE_TIME_NS). The cache is used while it is polled more often than that.
+// CACHE_MIN_IDLE_TIME_NS). The server refreshes the cache only if it was not read for that time.
 const lockCache = 110 * time.Millisecond
 
 // Waits implements sqltarget.Dialect.
@@ -446,12 +452,13 @@ func (d *dialect) Waits(ctx context.Context, c *conn, client target.Connection) 
 	return err == nil && waiting[0] != "0", err
 }
 
-// CatchUp implements sqltarget.Dialect: a node of Galera has applied all rows, which the statement waits for.
+// CatchUp implements sqltarget.Dialect. On a Galera node, the query returns once the node has applied all earlier
+// commits (wsrep_sync_wait).
 func (d *dialect) CatchUp(ctx context.Context, c *conn) error {
 	return c.query(ctx, "select 1 from "+d.table+" limit 1", func([]driver.Value) {})
 }
 
-// AppendRow implements sqltarget.Dialect: bytes are hexadecimal literals.
+// AppendRow implements sqltarget.Dialect. It appends the row as hexadecimal literals, preceded by a comma.
 func (d *dialect) AppendRow(b []byte, k txn.Key, value []byte) []byte {
 	b = append(b, ",(x'"...)
 	b = hex.AppendEncode(b, []byte(k))
@@ -460,13 +467,13 @@ func (d *dialect) AppendRow(b []byte, k txn.Key, value []byte) []byte {
 	return append(b, "')"...)
 }
 
-// Copy implements sqltarget.Dialect, by inserts of many rows.
+// Copy implements sqltarget.Dialect. It runs one INSERT for each chunk.
 func (d *dialect) Copy(ctx context.Context, e sqltarget.Endpoint, chunks <-chan []byte) error {
 	c, err := d.dial(ctx, e)
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // the rows are there, or the error is the insert's
+	defer c.Close() //nolint:errcheck // the rows are loaded, or INSERT has returned its error
 	for rows := range chunks {
 		if err := c.exec(ctx, "insert"+d.said+" into "+d.table+" (k, v) values "+string(rows[len(","):])); err != nil {
 			return err
@@ -481,7 +488,7 @@ func (d *dialect) Rows(ctx context.Context, c *conn, f func(k, value []byte)) er
 	if err != nil {
 		return err
 	}
-	defer all.Close() //nolint:errcheck // the rows are there
+	defer all.Close() //nolint:errcheck // the rows have been read
 	rows, err := all.(driver.StmtQueryContext).QueryContext(ctx, nil)
 	if err != nil {
 		return err

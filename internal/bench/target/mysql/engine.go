@@ -1,12 +1,13 @@
 // Package mysql is a target.Database over MySQL, MariaDB and Galera, reached with go-sql-driver/mysql. Procedures run
-// statement by statement on a table of keys and values of InnoDB, in transactions of one isolation level.
-// Alternatively, transactions are a workload's own SQL on separate tables (package sqlform). The package deploys
-// nothing, and writes only to tables that it has created.
+// statement by statement on an InnoDB table of keys and values, or a workload's own SQL runs on separate tables
+// (package sqlform). All transactions of a run have the same isolation level. The package deploys nothing, and writes
+// only to tables that it has created.
 //
-// The guarantees of the levels are InnoDB's, which differ from those of the same names elsewhere. REPEATABLE READ reads
-// from a snapshot and writes the newest version whatever the snapshot held. Two transactions that read a row and write
-// it may therefore lose one of the two writes: among the levels of package isolation it has read committed. With
-// innodb_snapshot_isolation, which MariaDB has since 10.6.18 and 10.11.8, such a write fails, which is snapshot
+// The guarantees of the levels are InnoDB's, which differ from levels of the same names elsewhere. REPEATABLE READ
+// reads from a snapshot but overwrites the newest version. Two transactions that read and then write the same row may
+// therefore lose an update, so in package isolation the level counts as read committed.
+//
+// With innodb_snapshot_isolation, which MariaDB has since 10.6.18 and 10.11.8, such a write fails; this is snapshot
 // isolation. SERIALIZABLE locks the rows that are read.
 package mysql
 
@@ -36,8 +37,8 @@ const (
 	Serializable      = "Serializable"
 )
 
-// level is an isolation level: its name in SQL, whether a write over a version that the snapshot lacks fails, and its
-// guarantee for histories.
+// level is an isolation level. sql is its name in SQL, and promises the guarantee that histories satisfy. strict is set
+// if a write fails when the row has a newer version than the snapshot.
 type level struct {
 	sql      string
 	strict   bool
@@ -59,8 +60,8 @@ var levels = map[string]level{
 	Serializable:      {"serializable", false, isolation.Serializable},
 }
 
-// tables are the names that the parameter table may have, the default first. They need no quotes, and do not collide
-// with other tables by accident.
+// tables are the allowed values of the parameter table, with the default first. They need no quotes, and are unlikely
+// to collide with other tables.
 var tables = []string{"geobench_rows", "geobench_rows_a", "geobench_rows_b", "geobench_rows_c"}
 
 // Engine describes the MySQL configuration in a manifest.
@@ -74,8 +75,8 @@ var Engine = &protocol.Engine{
 	Isolation: promises,
 }
 
-// Galera is the same engine for several nodes that accept writes, where SERIALIZABLE covers only a single node and
-// guarantees nothing.
+// Galera is the engine for clusters in which several nodes accept writes. It lacks SERIALIZABLE, whose locks cover only
+// a single node and guarantee nothing there.
 var Galera = &protocol.Engine{
 	Name: "galera",
 	Doc:  "MariaDB with Galera, a writer in every region, reached with go-sql-driver; its transactions are interactive, a statement after the other",
@@ -107,18 +108,18 @@ func promises(p protocol.Params) isolation.Level {
 	return levels[p.Word(sqltarget.IsolationParameter)].promises
 }
 
-// Options configure the use of a database, apart from its location.
+// Options configures the use of a database, except for its location.
 type Options struct {
 	sqltarget.Options
-	// SyncWait lets statements on Galera wait for what other nodes have committed.
+	// SyncWait is set if statements on Galera wait until the node has applied the earlier commits of other nodes.
 	SyncWait bool
-	// Galera refuses servers that are no nodes of Galera.
+	// Galera is set if servers that are not Galera nodes are refused.
 	Galera bool
-	// Product is the expected product of the servers; all others are refused. It is nil for MySQL, MariaDB and Galera.
+	// Product is the product that the servers must be, or nil for MySQL, MariaDB and Galera.
 	Product *Product
 }
 
-// OptionsOf reads the parameters of Engine, which have been checked.
+// OptionsOf returns the options that the parameters of Engine select. The parameters must have been checked.
 func OptionsOf(p protocol.Params) Options {
 	return Options{
 		Options: sqltarget.Options{

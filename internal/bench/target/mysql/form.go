@@ -23,9 +23,9 @@ import (
 // transactions are the transactions of all workloads that have a form.
 var transactions = catalog.Transactions()
 
-// formSettings are the settings of sessions on the tables of a form, whatever the server's settings are. Strings are in
-// single quotes with backslash escapes, || concatenates strings, and a value that does not fit into a column is an
-// error. Indexes are used where they exist, since SERIALIZABLE would lock a small table that is read as a whole.
+// formSettings are the settings of sessions that use the tables of a form. They override the server's settings: strings
+// are in single quotes with backslash escapes, || concatenates strings, and a value that does not fit into a column is
+// an error. max_seeks_for_key makes plans prefer indexes, because at SERIALIZABLE a table scan locks the whole table.
 var formSettings = []string{
 	"set sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,PIPES_AS_CONCAT'",
 	"set max_seeks_for_key = 1",
@@ -40,22 +40,22 @@ func (c *conn) set(ctx context.Context, settings ...string) error {
 	return nil
 }
 
-// formConnection is a connection on which transactions are SQL. Statements that may go together are one message of
-// several statements: the protocol has no other way to pipeline statements, and prepared statements are sent
-// individually.
+// formConnection is a connection whose transactions are SQL. Statements that can be sent together form one message with
+// several statements. The protocol cannot pipeline in any other way, and it sends each prepared statement separately.
 type formConnection struct {
 	*connection
 	known map[preparation]*template
 	call  sqlform.Call
 	form  formStatement
-	// The queued statements, and the values of a row, reused.
+	// text and rows are the queued statements and the functions that receive their rows. arena and values are the values
+	// of a row. All are reused.
 	text   []byte
 	rows   []func(values [][]byte) bool
 	arena  []byte
 	values [][]byte
 }
 
-// preparation is a statement in the form for one kind of runs.
+// preparation identifies a statement of a form, for runs with or without a recorded history.
 type preparation struct {
 	*sqlform.Statement
 	recorded bool
@@ -71,7 +71,7 @@ func (c *formConnection) Begin(ctx context.Context, t *txn.Transaction) (target.
 	return &c.form, nil
 }
 
-// learn parses the statements of a transaction when it is first used.
+// learn parses the statements of a transaction at its first use.
 func (c *formConnection) learn(x *sqlform.Transaction, recorded bool) (err error) {
 	for _, s := range x.Statements {
 		p := preparation{s, recorded}
@@ -92,8 +92,8 @@ type formStatement struct {
 	recorded bool
 }
 
-// Call implements target.Caller. The last queued statements are sent before COMMIT, which has a separate round trip. If
-// the answer is missing, the caller then knows that the outcome of the commit is unknown.
+// Call implements target.Caller. It sends the last queued statements before COMMIT, which takes a separate round trip.
+// If only the answer to COMMIT is missing, the caller knows that the outcome is unknown.
 func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, error) {
 	x := transactions.Lookup(sqlform.Number(t))
 	if x == nil {
@@ -116,6 +116,7 @@ func (s *formStatement) Queue(q *sqlform.Statement, args []sqlform.Arg, row func
 		c.text = append(c.text, "; "...)
 	}
 	var results int
+	// A repeated SELECT returns one result per element; all of them go to the same function.
 	c.text, results = c.known[preparation{q, s.recorded}].append(c.text, args)
 	for range results {
 		c.rows = append(c.rows, row)
@@ -128,6 +129,7 @@ func (s *formStatement) Send() error {
 	if len(c.text) == 0 {
 		return nil
 	}
+	// Set began even if sending fails: the server may have received statements that opened a transaction.
 	s.began = true
 	rows, err := c.Conn.(driver.QueryerContext).QueryContext(s.ctx, string(c.text), nil)
 	if err == nil {
@@ -137,10 +139,10 @@ func (s *formStatement) Send() error {
 	return err
 }
 
-// readAll passes the rows of each result to the statement that requested them.
+// readAll passes the rows of each result to the function of its statement.
 func (c *formConnection) readAll(rows driver.Rows) error {
 	results := rows.(driver.RowsNextResultSet)
-	// Statements that return nothing have no result.
+	// The driver skips results without columns, so none are left if no statement returns rows.
 	if len(rows.Columns()) == 0 {
 		if len(c.rows) > 0 {
 			return fmt.Errorf("the server has answered %d queries without rows", len(c.rows))
@@ -148,6 +150,7 @@ func (c *formConnection) readAll(rows driver.Rows) error {
 		return nil
 	}
 	for i := 0; ; i++ {
+		// Fewer or more results than expected would pass rows to the wrong statement.
 		if i == len(c.rows) {
 			return fmt.Errorf("the server has returned more than the %d results that were asked for", len(c.rows))
 		}
@@ -165,7 +168,7 @@ func (c *formConnection) readAll(rows driver.Rows) error {
 	}
 }
 
-// readRows reads a result. What row no longer wants is passed over.
+// readRows reads one result. It discards the remaining rows once row returns false.
 func (c *formConnection) readRows(rows driver.Rows, row func(values [][]byte) bool) error {
 	columns := len(rows.Columns())
 	taken := make([]driver.Value, columns)
@@ -203,8 +206,8 @@ func (c *formConnection) readRows(rows driver.Rows, row func(values [][]byte) bo
 	}
 }
 
-// lockTables takes the lock of the tables of forms for this connection. Their names are fixed by their specifications,
-// so that they belong to one run of a database, whatever table the run has named.
+// lockTables takes the lock of the form tables for connection c. The specifications fix the names of these tables, so
+// only one run in a database can use them, whatever its table parameter is.
 func (d *dialect) lockTables(ctx context.Context, c *conn) error {
 	locked, err := c.row(ctx, "select get_lock(concat('geobench.form.', md5(database())), 2)")
 	if err == nil && locked[0] != "1" {
@@ -214,7 +217,7 @@ func (d *dialect) lockTables(ctx context.Context, c *conn) error {
 	return err
 }
 
-// quoted is a name in the backquotes of MySQL.
+// quoted returns a name in MySQL's backquotes.
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 // literal writes a text as SQL, unless sql_mode has NO_BACKSLASH_ESCAPES, which the driver's sessions have not.

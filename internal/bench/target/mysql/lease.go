@@ -15,26 +15,26 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// get_lock locks only on the Galera node that runs it. Two databases that list the nodes of a cluster in different
-// order would both hold the lock and use one table concurrently. All nodes replicate the database, so the lock is a row
-// of a table there, a lease. If two holders commit the row concurrently, certification aborts one of them. A lease
-// expires if its holder stops renewing it.
+// get_lock locks only on the Galera node that runs it. Two runs that list the nodes of a cluster in different order
+// would both have the lock and use one table concurrently. The nodes replicate the database, so the lock is also a row
+// of a table: a lease. If two runs commit the row concurrently, certification aborts one of them. A lease expires if
+// its holder stops renewing it.
 const (
 	leases = "geobench_leases"
-	// leaseLife is the time after which a lease expires unless it is renewed, and leaseEvery the interval of renewals.
+	// leaseLife is the time after which an unrenewed lease expires. leaseEvery is the interval of renewals.
 	leaseLife  = 30 * time.Second
 	leaseEvery = 5 * time.Second
 )
 
-// lease is the lease that a run holds in a Galera cluster.
+// lease is the set of leases that a run has in a Galera cluster.
 type lease struct {
 	places []string
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 }
 
-// leaseOn takes leases on places, for the run with the name said, and keeps them until Unlock. It returns false if
-// another run has a lease.
+// leaseOn takes a lease on each place for this run, and renews the leases until Unlock. It returns false if another run
+// has a lease on any place.
 func (d *dialect) leaseOn(ctx context.Context, c *conn, places ...string) (bool, error) {
 	err := c.exec(ctx, "create table if not exists "+leases+" (place varchar(80) primary key, holder varchar(80) not null, ends datetime(6) not null) engine = InnoDB comment = 'which run of Geobench uses which table'")
 	if err != nil {
@@ -46,17 +46,18 @@ func (d *dialect) leaseOn(ctx context.Context, c *conn, places ...string) (bool,
 			return false, errors.Join(err, d.giveBack(ctx, c, places))
 		}
 	}
+	// The renewals continue after this call's context ends; only Unlock stops them.
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.lease = &lease{places: places, stop: stop}
 	d.lease.ended.Go(func() { d.keep(keeping, places) })
 	return true, nil
 }
 
-// holder names this run in a lease.
+// holder returns the name of this run in a lease.
 func (d *dialect) holder() string { return strings.Trim(d.said, " /*") }
 
-// take takes a lease on a place, unless another run has it. It retries a conflict with a concurrent taker, which then
-// has the lease.
+// take takes a lease on a place, and returns false if another run has the lease. After a conflict with a concurrent run
+// it retries; the next attempt then finds that run's lease.
 func (d *dialect) take(ctx context.Context, c *conn, place string) (bool, error) {
 	const times = 3
 	var err error
@@ -69,7 +70,7 @@ func (d *dialect) take(ctx context.Context, c *conn, place string) (bool, error)
 		if !errors.As(err, &answer) || !slices.Contains([]uint16{deadlock, lockWaitTimeout}, answer.Number) {
 			break
 		}
-		_ = c.exec(ctx, "rollback") // a transaction that the server has not rolled back itself
+		_ = c.exec(ctx, "rollback") // in case the server has not rolled back
 	}
 	return false, err
 }
@@ -79,6 +80,7 @@ func (d *dialect) tryTake(ctx context.Context, c *conn, place string) (bool, err
 		return false, err
 	}
 	held := false
+	// The server's clock decides about expiry, since the clocks of two runs may differ.
 	err := c.query(ctx, fmt.Sprintf("select holder <> '%s' and ends > utc_timestamp(6) from %s where place = '%s' for update", d.holder(), leases, place), func(values []driver.Value) {
 		held = text(values[0]) != "0"
 	})
@@ -93,10 +95,10 @@ func (d *dialect) tryTake(ctx context.Context, c *conn, place string) (bool, err
 	return err == nil, err
 }
 
-// until is the expiry of a lease that was just renewed.
+// until is the SQL expression of the expiry of a lease that is renewed now.
 var until = fmt.Sprintf("utc_timestamp(6) + interval %d second", int(leaseLife/time.Second))
 
-// keep renews the lease through any endpoint that answers.
+// keep renews the leases through the first endpoint that answers.
 func (d *dialect) keep(ctx context.Context, places []string) {
 	tick := time.NewTicker(leaseEvery)
 	defer tick.Stop()
@@ -116,7 +118,7 @@ func (d *dialect) keep(ctx context.Context, places []string) {
 	}
 }
 
-// at runs a function on a separate connection.
+// at runs do on a temporary connection to endpoint e.
 func (d *dialect) at(ctx context.Context, e sqltarget.Endpoint, do func(*conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 	defer cancel()
@@ -127,7 +129,7 @@ func (d *dialect) at(ctx context.Context, e sqltarget.Endpoint, do func(*conn) e
 	return errors.Join(do(c), c.Close())
 }
 
-// giveBack ends leases that this run holds.
+// giveBack deletes the leases that this run has on places.
 func (d *dialect) giveBack(ctx context.Context, c *conn, places []string) error {
 	return c.exec(ctx, fmt.Sprintf("delete from %s where holder = '%s' and place in ('%s')", leases, d.holder(), strings.Join(places, "', '")))
 }
@@ -140,6 +142,7 @@ func (d *dialect) Unlock() error {
 	}
 	d.lease = nil
 	l.stop()
+	// Wait for a renewal in progress, so that none runs after the lease was given back.
 	l.ended.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), sqltarget.Silence)
 	defer cancel()

@@ -16,36 +16,36 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Product is a database of several servers that speaks MySQL's protocol. It holds the differences in statements and
-// answers, from its vendor's documentation. The operator deploys the product and assigns it to one run at a time. A
-// lock against other runs is therefore unnecessary, and the mark of the table reveals them. Each of its servers knows
-// only its own sessions.
+// Product is a database of several servers that speaks MySQL's protocol. It has the differences in statements and
+// answers, taken from the vendor's documentation. The operator deploys the product for one run at a time. No lock is
+// therefore needed, and the mark of the table reveals another run. Each server knows only its own sessions.
 type Product struct {
 	// Engine describes the product's configuration in a manifest.
 	Engine *protocol.Engine
-	// name is the common name of the product. version is the server's own description, from its version() and
-	// version_comment; it identifies the product.
+	// name is the common name of the product. version returns the product's version from the server's version() and
+	// version_comment, and reports whether they identify the product.
 	name    string
 	version func(version, comment string) (string, bool)
-	// levels are the isolation levels that it supports, by the values of the parameter isolation. levelName is the name of
-	// a level in results.
+	// levels are the supported isolation levels, by the values of the parameter isolation. levelName returns a level's
+	// name in results.
 	levels    map[string]level
 	levelName func(level) string
-	// clients are settings of the clients' sessions at a level; others are settings of sessions that load and query.
+	// clients returns the statements that set up clients' sessions for a level. others sets up sessions that load and
+	// query.
 	clients func(level) []string
 	others  []string
-	// conflicts are errors, with their reasons, after which a transaction was rolled back, or has to be, and may be tried
-	// again.
+	// conflicts maps errors to reasons. After such an error the transaction was or must be rolled back, and may be
+	// retried.
 	conflicts map[uint16]string
-	// unplaced is the reason why rows cannot be kept in the regions of their homes.
+	// unplaced is the reason why the product cannot store rows in their home regions.
 	unplaced string
 	// timeouts are errors after which the outcome of a statement is unknown.
 	timeouts []uint16
 }
 
-// TiDB is optimistic at SnapshotIsolation: a transaction that writes a row which has changed since its snapshot fails
-// at COMMIT. Pessimistic transactions write the newest version, whatever their snapshot held, as in InnoDB, and so lose
-// updates. These clients have not been run against a real TiDB yet.
+// TiDB runs optimistic transactions at SnapshotIsolation: a transaction fails at COMMIT if it writes a row that has
+// changed since its snapshot. Pessimistic transactions overwrite the newest version whatever their snapshot contained,
+// and so lose updates as in InnoDB. These clients have not been run against a real TiDB yet.
 var TiDB = newProduct(Product{
 	name: "TiDB",
 	version: func(version, _ string) (string, bool) {
@@ -70,7 +70,7 @@ var TiDB = newProduct(Product{
 }, "tidb", "isolation level of all transactions; SnapshotIsolation is REPEATABLE READ of optimistic ones, RepeatableRead that of pessimistic ones, which lose updates",
 	map[string]string{Serializable: "TiDB has no such transactions, and refuses them with error 8048"})
 
-// tidbMode returns the setting that gives a client's transactions the guarantees of a level.
+// tidbMode returns the value of tidb_txn_mode for a level.
 func tidbMode(l level) string {
 	if l.strict {
 		return "optimistic"
@@ -78,9 +78,10 @@ func tidbMode(l level) string {
 	return "pessimistic"
 }
 
-// OceanBase reads from a snapshot at REPEATABLE READ, and refuses to write a row that has changed since. SERIALIZABLE
-// is the same there. Tests run these clients against seekdb, the vendor's single-machine server with the same kernel.
-// They have not been run against a cluster. A statement times out after ten seconds, which is too short for a load.
+// OceanBase reads from a snapshot at REPEATABLE READ, and rejects a write to a row that has changed since. Its
+// SERIALIZABLE is the same. Tests run these clients against seekdb, the vendor's single-machine server with the same
+// kernel, but not yet against a cluster. A statement times out after ten seconds by default, which is too short for a
+// load.
 var OceanBase = newProduct(Product{
 	name: "OceanBase",
 	version: func(version, comment string) (string, bool) {
@@ -98,7 +99,7 @@ var OceanBase = newProduct(Product{
 	others:    []string{"set ob_query_timeout = 3600000000"}, // µs
 	conflicts: map[uint16]string{
 		6002: "rolled-back",
-		6224: "rolled-back", // the transaction has to be
+		6224: "rolled-back", // the client must roll back
 		6235: "serialization-failure",
 	},
 	timeouts: []uint16{4012, 6210, 6212},
@@ -109,7 +110,7 @@ var OceanBase = newProduct(Product{
 		Serializable:   "OceanBase reads from a snapshot at SERIALIZABLE, and lets write skew through: use SnapshotIsolation",
 	})
 
-// Products are all of them, sorted by their engines' names.
+// Products lists all products, sorted by the names of their engines.
 var Products = []*Product{OceanBase, TiDB}
 
 func newProduct(p Product, name, levels string, instead map[string]string) *Product {
@@ -132,7 +133,7 @@ func newProduct(p Product, name, levels string, instead map[string]string) *Prod
 	return &p
 }
 
-// look is dialect.Look of a product.
+// look implements dialect.Look for a product.
 func (p *Product) look(ctx context.Context, c *conn, s *sqltarget.Server, e sqltarget.Endpoint) (version, server string, err error) {
 	facts, err := c.row(ctx, "select version(), @@version_comment, @@hostname, @@port")
 	if err != nil {
@@ -142,13 +143,13 @@ func (p *Product) look(ctx context.Context, c *conn, s *sqltarget.Server, e sqlt
 	if !ok {
 		return "", "", sqltarget.Wrong(s.Field(e), e.Address, "the server is %q, which is no %s: name a server of %[2]s, or set spec.engine.name to what it is", facts[0], p.name)
 	}
-	if facts[2] == "" { // it does not report a server, and each endpoint counts as a separate server
+	if facts[2] == "" { // the product does not identify servers: count each endpoint as a server
 		facts[2] = e.Address
 	}
 	return p.name + " " + name, strings.Join(facts[2:], " "), nil
 }
 
-// Classify is the Classify function of a product, which has additional errors.
+// Classify interprets an error of the product, and passes errors that all servers share to the function Classify.
 func (p *Product) Classify(err error) target.Failure {
 	var answer *mysql.MySQLError
 	if errors.As(err, &answer) {

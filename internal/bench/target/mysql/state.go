@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// settings are the settings of MySQL and MariaDB, with and without Galera, that determine the durability of commits,
-// the plans and the buffers. A server has some of them.
+// settings are the settings of MySQL, MariaDB and Galera that determine the durability of commits, the plans and the
+// buffers. Each server has only some of them.
 var settings = []string{
 	"innodb_flush_log_at_trx_commit", "innodb_flush_log_at_timeout", "innodb_doublewrite", "innodb_flush_method", "innodb_use_native_aio", "sync_binlog", "log_bin", "binlog_format", "binlog_row_image",
 	"binlog_group_commit_sync_delay", "binlog_commit_wait_count", "binlog_commit_wait_usec", "rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled", "rpl_semi_sync_source_wait_point",
@@ -24,13 +24,14 @@ var settings = []string{
 	"wsrep_on", "wsrep_sync_wait", "wsrep_slave_threads", "wsrep_applier_threads", "wsrep_trx_fragment_size", "wsrep_certify_nonpk", "wsrep_osu_method", "wsrep_provider_options", "wsrep_cluster_address",
 }
 
-// origins query the sources of global variables, in the syntax of MariaDB and of MySQL: a server supports one of them.
+// origins are queries for the sources of global variables, for MariaDB and for MySQL. A server supports only one of
+// them.
 var origins = []string{
 	"select variable_name, global_value_origin from information_schema.system_variables where global_value_origin is not null",
 	"select variable_name, variable_source from performance_schema.variables_info",
 }
 
-// State implements sqltarget.Stater, of MySQL and MariaDB.
+// State implements sqltarget.Stater. It returns nil for products.
 func (d *dialect) State(ctx context.Context, c *conn) (*result.Server, error) {
 	if d.options.Product != nil {
 		return nil, nil
@@ -50,7 +51,7 @@ func (d *dialect) State(ctx context.Context, c *conn) (*result.Server, error) {
 	for _, ask := range origins {
 		sources := map[string]string{}
 		if c.query(ctx, ask, texts(func(name, source string) { sources[name] = source })) != nil {
-			continue // a server of the other kind, or a user without access
+			continue // the query is for the other kind of server, or the user lacks access
 		}
 		for name, setting := range s.Settings {
 			setting.Source = strings.ToLower(sources[name])
@@ -85,7 +86,7 @@ func (d *dialect) State(ctx context.Context, c *conn) (*result.Server, error) {
 	return s, err
 }
 
-// text is a value as text.
+// text returns a column's value as text.
 func text(v driver.Value) string {
 	if b, ok := v.([]byte); ok {
 		return string(b)

@@ -8,33 +8,33 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// template is a statement of a form in the form in which it is sent: texts, with parameters between them as literals.
+// template is a parsed statement of a form: texts with parameters between them. Parameters are sent as literals.
 type template struct {
 	parts []part
-	// selects is the number of its statements that return rows, each with a separate result.
+	// selects is the number of statements in the template that return rows. Each of them has a separate result.
 	selects int
 }
 
-// part is a text, followed by a parameter or by a repetition for each element of arrays.
+// part is a text, followed by a parameter or by a repetition.
 type part struct {
 	text string
-	// parameter counts from 1; 0 is none.
+	// parameter is the number of the parameter, from 1, or 0 if there is none.
 	parameter int
 	repeated  *repetition
 }
 
-// repetition is repeated for each element of arrays; between separates two elements.
+// repetition is a template that is repeated for each element of its array parameters. between separates two elements.
 type repetition struct {
 	template
 	between string
-	arrays  []int // the parameters that may be arrays, from 1
+	arrays  []int // numbers of the parameters that may be arrays, from 1
 }
 
-// verbs are the beginnings of statements.
+// verbs matches the start of each statement.
 var verbs = regexp.MustCompile(`(^|; |<; >)(select|insert|update|delete)\b`)
 
-// newTemplate parses the text of sqlform.Statement.MySQLText. said is a comment that each of its statements gets,
-// because the server shows one of them at a time.
+// newTemplate parses the text of sqlform.Statement.MySQLText. It adds the comment said to each statement, because the
+// server reports only the statement that it is executing.
 func newTemplate(text, said string) (*template, error) {
 	t := &template{}
 	rest, err := t.parse(verbs.ReplaceAllString(text, "${1}${2}"+strings.ReplaceAll(said, "$", "$$")), false)
@@ -44,9 +44,9 @@ func newTemplate(text, said string) (*template, error) {
 	return t, err
 }
 
-// parse parses up to the end of the text or, within a repetition, to its bracket, and returns the remaining text.
+// parse parses text to its end or, within a repetition, to the closing bracket. It returns the remaining text.
 func (t *template) parse(text string, within bool) (rest string, err error) {
-	begins := !within // whether the following text starts a statement
+	begins := !within // whether the next text starts a statement
 	literal := func(s string) {
 		if begins && strings.HasPrefix(s, "select") {
 			t.selects++
@@ -92,6 +92,7 @@ func (t *template) parse(text string, within bool) (rest string, err error) {
 			if text, err = p.repeated.parse(text, true); err != nil {
 				return "", err
 			}
+			// If statements are repeated, each repetition of a SELECT returns a separate result.
 			if p.repeated.between == "; " && strings.HasPrefix(p.repeated.parts[0].text, "select") {
 				p.repeated.selects++
 			}
@@ -105,7 +106,7 @@ func (t *template) parse(text string, within bool) (rest string, err error) {
 	}
 }
 
-// append appends the statements with these parameters, and returns how many results their rows come in.
+// append appends the statements with these parameters to b. It also returns the number of results that return rows.
 func (t *template) append(b []byte, args []sqlform.Arg) (text []byte, results int) {
 	results = t.selects
 	for i := range t.parts {
@@ -125,6 +126,7 @@ func (t *template) append(b []byte, args []sqlform.Arg) (text []byte, results in
 
 func (r *repetition) append(b []byte, args []sqlform.Arg) (text []byte, results int) {
 	n := 0
+	// Len is negative for a parameter that is no array, so such a parameter does not determine the number of repetitions.
 	for _, a := range r.arrays {
 		n = max(n, args[a-1].Len())
 	}

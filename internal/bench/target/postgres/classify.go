@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// Errors of the server by their SQLSTATE: PostgreSQL documentation, appendix A.
+// SQLSTATE codes (PostgreSQL documentation, appendix A).
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
@@ -27,21 +27,23 @@ const (
 	undefinedFunction    = "42883"
 )
 
-// errNotCommitted is the error of a COMMIT that the server answers by ROLLBACK.
+// errNotCommitted is the error of a COMMIT that the server answers with ROLLBACK.
 var errNotCommitted = errors.New("the server rolled the transaction back at COMMIT")
 
-// Classify classifies an error of PostgreSQL. Conflicts are serialization failures, deadlocks and locks that were not
-// acquired within lock_timeout. An error of the server, as opposed to a fatal error, has certainly undone the
-// transaction, even at COMMIT. If the connection was lost, the outcome is unknown.
+// Classify interprets an error of PostgreSQL. Conflicts are serialization failures, deadlocks and locks that were not
+// acquired within lock_timeout. An answer of severity ERROR, as opposed to FATAL, has certainly undone the transaction,
+// even at COMMIT. If the connection was lost, the outcome is unknown.
 func Classify(err error) target.Failure {
 	if errors.Is(err, errNotCommitted) {
 		return target.Failure{Cause: txn.CauseNode, Reason: "rolled-back", RolledBack: true}
 	}
 	var answer *pgconn.PgError
 	if !errors.As(err, &answer) {
+		// SafeToRetry reports that nothing was sent, so the server cannot have committed anything.
 		return target.Failure{Cause: txn.CauseNode, Reason: "connection-lost", Broken: true, RolledBack: pgconn.SafeToRetry(err)}
 	}
 	f := target.Failure{Cause: txn.CauseNode, RolledBack: answer.SeverityUnlocalized == "ERROR"}
+	// After FATAL or PANIC the server closes the connection.
 	f.Broken = !f.RolledBack
 	switch answer.Code {
 	case serializationFailure:
@@ -51,6 +53,7 @@ func Classify(err error) target.Failure {
 	case lockNotAvailable:
 		f.Cause, f.Reason = txn.CauseConflict, "lock-timeout"
 	case completionUnknown:
+		// The code means that the server itself does not know the outcome, whatever the severity is.
 		f.Reason, f.RolledBack, f.Broken = "completion-unknown", false, true
 	case readOnlyTransaction:
 		f.Reason = "read-only"
@@ -62,7 +65,7 @@ func Classify(err error) target.Failure {
 	return f
 }
 
-// classReason names the class of an SQLSTATE.
+// classReason returns the reason for the class of an SQLSTATE, which is its first two characters.
 func classReason(code string) string {
 	if len(code) < 2 {
 		return "error"

@@ -15,9 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// Names of the prepared statements. Unless it is to be sent alone, BEGIN goes with the first statement of a
-// transaction, as drivers do that care for round trips: it costs none. So do writes that wait for the next read or
-// COMMIT, where they are sent together.
+// Names of the prepared statements. BEGIN is sent with the first statement of a transaction and costs no round trip,
+// unless BeginAlone is set. With WritesTogether, writes likewise wait for the next read or COMMIT.
 const (
 	beginStatement    = "geobench_begin"
 	commitStatement   = "geobench_commit"
@@ -30,8 +29,8 @@ const (
 	deleteStatement   = "geobench_delete"
 )
 
-// statements returns the statements that are prepared on each connection. If rows are placed, each statement names the
-// region: a server would otherwise ask all regions.
+// statements returns the statements that each connection prepares. If rows are placed, each statement also selects the
+// region; otherwise a server would search all regions.
 func statements(table string, l level, h *homes) map[string]string {
 	all := map[string]string{
 		beginStatement:    "begin isolation level " + l.sql,
@@ -49,28 +48,30 @@ func statements(table string, l level, h *homes) map[string]string {
 		all[getStatement] += one
 		all[deleteStatement] += one
 		all[getAllStatement] = "select r.k, r.v from unnest($1::bytea[]) as asked (k) join " + table + " as r on r.k = asked.k and r.home = " + h.of("asked.k")
-		// A range is of one group, whose rows have one home.
+		// All rows of a range belong to one group, and so have the same home.
 		all[scanStatement] = strings.Replace(all[scanStatement], " order by", one+" order by", 1)
 		all[scanBackStatement] = strings.Replace(all[scanBackStatement], " order by", one+" order by", 1)
 	}
 	return all
 }
 
-// binaryFormat is the format of all parameters and results: bytes are themselves.
+// binaryFormat selects the binary format for all parameters and results; bytea is sent as raw bytes.
 var binaryFormat = []int16{1}
 
-// connection implements target.Connection. It holds the statement that runs on it, since only one runs at a time.
+// connection implements target.Connection. It contains the statement, because only one transaction runs on it at a
+// time.
 type connection struct {
 	*pgconn.PgConn
 	prepared map[string]*pgconn.StatementDescription
-	// unlimited is the limit of scans that have none: NULL, or a number where a product may take NULL for none.
+	// unlimited is the limit parameter of a scan without limit: NULL, or the largest number for products that may not
+	// accept NULL.
 	unlimited []byte
-	together  bool // writes wait for the next statement that needs an answer
-	alone     bool // BEGIN does not wait for the first statement
+	together  bool // writes are queued until the next statement that needs an answer
+	alone     bool // BEGIN is sent alone, before the first statement
 	tx        statement
 }
 
-// Connect implements sqltarget.Dialect: a connection of a client, with its statements prepared.
+// Connect implements sqltarget.Dialect. It returns a client's connection with its statements prepared.
 func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Connection, error) {
 	c, err := d.dialClient(ctx, e)
 	if err != nil {
@@ -91,8 +92,8 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 	return plain, nil
 }
 
-// prepare prepares statements in one round trip. It returns the server's descriptions, so that they need not be sent
-// each time.
+// prepare prepares statements in one round trip. It returns the server's descriptions, so that later executions need
+// not request them.
 func prepare(ctx context.Context, c *pgconn.PgConn, statements map[string]string) (map[string]*pgconn.StatementDescription, error) {
 	p := c.StartPipeline(ctx)
 	var names []string
@@ -130,7 +131,8 @@ func (c *connection) Begin(ctx context.Context, _ *txn.Transaction) (target.Stat
 	return &c.tx, nil
 }
 
-// Close implements target.Connection. The driver has canceled the statement whose context ended during its execution.
+// Close implements target.Connection. If a context ended during a statement, the driver has already canceled the
+// statement.
 func (c *connection) Close() error { return closeWithin(c.PgConn) }
 
 // statement implements target.Statement.
@@ -138,19 +140,19 @@ type statement struct {
 	c     *connection
 	ctx   context.Context
 	began bool
-	// waiting are statements that are sent with the next statement, nil for none. rows are the receivers of the rows of
-	// each, nil for none.
+	// waiting has the queued statements, or is nil if there are none. rows has the function that receives each
+	// statement's rows; an entry is nil if the statement returns none.
 	waiting *pgconn.Batch
 	rows    []func(values [][]byte) bool
-	values  [][]byte // of the parameters, used again
+	values  [][]byte // parameters of the next statement; reused
 }
 
-// queue queues a prepared statement until the next statement is sent.
+// queue queues a prepared statement, which is sent with the next statement that is run.
 func (s *statement) queue(name string, row func(values [][]byte) bool) {
 	s.enqueue(s.c.prepared[name], s.values, binaryFormat, row)
 }
 
-// enqueue is queue of any prepared statement, with the format of its parameters and results.
+// enqueue queues a prepared statement with its parameters. format applies to parameters and results.
 func (s *statement) enqueue(d *pgconn.StatementDescription, values [][]byte, format []int16, row func(values [][]byte) bool) {
 	if s.waiting == nil {
 		s.waiting, s.rows = &pgconn.Batch{}, s.rows[:0]
@@ -164,9 +166,9 @@ func (s *statement) enqueue(d *pgconn.StatementDescription, values [][]byte, for
 	s.rows = append(s.rows, row)
 }
 
-// run runs a prepared statement, after the queued statements, and passes the values of each row to row, until it
-// returns false. The values are valid until row returns. The error is the error of the first statement that failed; the
-// server ran no later statement.
+// run sends the queued statements and a prepared statement in one round trip. It calls row with the values of each row
+// of the last statement until row returns false. The values are valid only during the call. The error is the first
+// failed statement's; the server skipped all later statements.
 func (s *statement) run(ctx context.Context, name string, row func(values [][]byte) bool) (pgconn.CommandTag, error) {
 	if s.began && s.waiting == nil {
 		return s.read(s.c.ExecStatement(ctx, s.c.prepared[name], s.values, binaryFormat, binaryFormat), row)
@@ -175,7 +177,7 @@ func (s *statement) run(ctx context.Context, name string, row func(values [][]by
 	return s.send(ctx)
 }
 
-// send sends the statements that wait. It returns what run does.
+// send sends the queued statements. It returns the tag of the last statement and the first error.
 func (s *statement) send(ctx context.Context) (pgconn.CommandTag, error) {
 	sent := !s.c.IsClosed() && ctx.Err() == nil
 	results := s.c.ExecBatch(ctx, s.waiting)
@@ -183,7 +185,8 @@ func (s *statement) send(ctx context.Context) (pgconn.CommandTag, error) {
 	tag, err := s.readAll(results)
 	var answer *pgconn.PgError
 	if err != nil && sent && !errors.As(err, &answer) {
-		// The driver may say that it has sent nothing, of a connection that broke while it read the answer.
+		// A connection that breaks while the driver reads the answer may report that nothing was sent. Wrapping with %v
+		// hides that claim from Classify.
 		err = fmt.Errorf("statements that were sent together: %v", err)
 	}
 	return tag, err
@@ -200,7 +203,7 @@ func (s *statement) readAll(results *pgconn.MultiResultReader) (tag pgconn.Comma
 	return tag, results.Close()
 }
 
-// write runs a statement without rows, now or with the next statement.
+// write runs a statement that returns no rows, or queues it if writes are sent together.
 func (s *statement) write(name string) error {
 	if s.c.together {
 		s.queue(name, nil)
@@ -250,10 +253,10 @@ func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 	return values, nil
 }
 
-// byteaOID is the type bytea in the catalog of every PostgreSQL.
+// byteaOID is the OID of the type bytea, which is the same on every server.
 const byteaOID = 17
 
-// byteaArray is an array of one dimension in the binary format of bytea[].
+// byteaArray encodes keys as a one-dimensional bytea[] in binary format.
 func byteaArray(keys []txn.Key) []byte {
 	b := make([]byte, 0, 20+32*len(keys))
 	for _, n := range []uint32{1, 0, byteaOID, uint32(len(keys)), 1} { // dimensions, nulls, type; length and lower bound of the dimension
@@ -296,9 +299,10 @@ func (s *statement) Delete(k txn.Key) error {
 	return s.write(deleteStatement)
 }
 
-// Commit implements target.Statement. The server answers the COMMIT of a transaction that has failed before by
-// ROLLBACK, and calls that no error.
+// Commit implements target.Statement. If an earlier statement failed, the server answers COMMIT with ROLLBACK and
+// without an error, so Commit checks the tag.
 func (s *statement) Commit(ctx context.Context) error {
+	// The transaction sent no statement, so the server has no transaction to commit.
 	if !s.began {
 		return nil
 	}
@@ -310,12 +314,14 @@ func (s *statement) Commit(ctx context.Context) error {
 	return err
 }
 
-// idle is the connection's status outside of a transaction.
+// idle is the transaction status of a connection outside a transaction.
 const idle = 'I'
 
 // Rollback implements target.Statement.
 func (s *statement) Rollback(ctx context.Context) error {
+	// Queued writes were never sent, and ROLLBACK would only undo them.
 	s.waiting = nil
+	// The server has already ended the transaction, or never started one. ROLLBACK would cost a round trip for nothing.
 	if !s.c.IsClosed() && s.c.TxStatus() == idle {
 		return nil
 	}

@@ -28,11 +28,11 @@ type dialect struct {
 	together bool
 	table    string
 	configs  map[sqltarget.Endpoint]*pgconn.Config
-	// application names the sessions of this database to the server.
+	// application is the application_name of this run's sessions.
 	application string
 	// product is nil for PostgreSQL.
 	product *Product
-	// homes determines the regions of rows that are placed there; nil if they are not placed.
+	// homes computes the home regions of rows, or is nil if the database places rows itself.
 	homes *homes
 }
 
@@ -66,7 +66,7 @@ func newDialect(t *geo.Topology, s *sqltarget.Server, o *Options, session string
 	if o.Homes {
 		d.homes = newHomes(t, o.Product.placement)
 	}
-	// The driver says less of a certificate authority that it cannot read.
+	// the driver's error for an unreadable CA file is less specific
 	if _, err := sqltarget.TLSConfig(s, "", o.TLS); err != nil {
 		return nil, err
 	}
@@ -121,10 +121,11 @@ func (d *dialect) PlaceParameter() string { return schemaParameter }
 // PlaceWord implements sqltarget.Dialect.
 func (d *dialect) PlaceWord() string { return "schema" }
 
-// yugabyte is in the version of YugabyteDB, which calls itself PostgreSQL.
+// yugabyte is a part of YugabyteDB's version string, which starts with "PostgreSQL".
 const yugabyte = "-YB-"
 
-// Look implements sqltarget.Dialect. All endpoints lead to one server.
+// Look implements sqltarget.Dialect. For PostgreSQL, the server's identifier is empty, because all endpoints lead to
+// one server.
 func (d *dialect) Look(ctx context.Context, c conn, e sqltarget.Endpoint) (version, server string, err error) {
 	if d.product != nil {
 		return d.product.lookAt(ctx, c, &d.server, e)
@@ -143,7 +144,7 @@ func (d *dialect) Look(ctx context.Context, c conn, e sqltarget.Endpoint) (versi
 		return "", "", sqltarget.Wrong(d.server.Field(e), e.Address,
 			"the server speaks PostgreSQL's protocol and is %q: whether it is quiet, and whether another run uses it, cannot be asked there as of PostgreSQL, so that rows could be audited under transactions; name a PostgreSQL, or let the operator deploy the database by its own name", facts[0])
 	}
-	version, _, _ = strings.Cut(facts[0], " on ") // and then the machine that it was built for
+	version, _, _ = strings.Cut(facts[0], " on ") // cut the platform for which the server was built
 	return version, "", nil
 }
 
@@ -160,8 +161,10 @@ func (d *dialect) Left(ctx context.Context, c conn) (int, error) {
 	return strconv.Atoi(facts[0])
 }
 
-// Lock implements sqltarget.Dialect. The session of a run that has just ended may be about to end.
+// Lock implements sqltarget.Dialect. It waits up to 2 s, because the session of a run that has just ended may still be
+// closing.
 func (d *dialect) Lock(ctx context.Context, c conn) (bool, error) {
+	// Products are deployed for one run at a time and need no lock.
 	if d.product != nil {
 		return true, nil
 	}
@@ -173,7 +176,7 @@ func (d *dialect) Lock(ctx context.Context, c conn) (bool, error) {
 	return err == nil, err
 }
 
-// Make implements sqltarget.Dialect. The mark is the comment of the table.
+// Make implements sqltarget.Dialect. The mark is the comment on the table.
 func (d *dialect) Make(ctx context.Context, c conn, mark string) (sqltarget.Made, error) {
 	schema, user, database := d.options.Place, d.configs[d.server.Endpoints[0]].User, d.configs[d.server.Endpoints[0]].Database
 	there, err := row(ctx, c, `select to_regnamespace($1) is not null, to_regclass($2) is not null, coalesce(obj_description(to_regclass($2)::oid, 'pg_class'), '')`, schema, d.table)
@@ -190,7 +193,7 @@ func (d *dialect) Make(ctx context.Context, c conn, mark string) (sqltarget.Made
 		sql = append(sql, "create schema "+schema)
 	}
 	if d.homes != nil {
-		if hasTable { // its rows may be placed differently
+		if hasTable { // its rows may have been placed for other regions
 			sql = append(sql, "drop table "+d.table)
 			hasTable = false
 		}
@@ -202,6 +205,7 @@ func (d *dialect) Make(ctx context.Context, c conn, mark string) (sqltarget.Made
 			sql = append(sql, fmt.Sprintf(d.product.afterwards, d.table))
 		}
 	}
+	// The mark is written even if the table exists: it names the latest run, which sameDatabase compares.
 	sql = append(sql, fmt.Sprintf("comment on table %s is '%s'", d.table, mark))
 	err = d.steps(ctx, c, sql)
 	var answer *pgconn.PgError
@@ -242,13 +246,14 @@ func (d *dialect) Drop(ctx context.Context, c conn, schema bool) error {
 	}
 	others, err := row(ctx, c, "select exists (select from pg_class where relnamespace = to_regnamespace($1)) or exists (select from pg_proc where pronamespace = to_regnamespace($1)) "+
 		"or exists (select from pg_type where typnamespace = to_regnamespace($1))", d.options.Place)
+	// Other users' objects keep the schema: drop schema would fail on them.
 	if err != nil || others[0] == "t" {
 		return err
 	}
 	return exec(ctx, c, "drop schema if exists "+d.options.Place)
 }
 
-// Dial implements sqltarget.Dialect: with the server's own settings.
+// Dial implements sqltarget.Dialect. The connection uses the server's default settings.
 func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (conn, error) {
 	c := d.configs[e].Copy()
 	c.RuntimeParams["application_name"] = d.application
@@ -256,8 +261,8 @@ func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (conn, error) 
 	return conn{p}, err
 }
 
-// dialClient opens a connection of a client, whose plans never read a whole table: SERIALIZABLE would otherwise lock a
-// small table as a whole.
+// dialClient opens a client's connection. Its plans avoid sequential scans, because at SERIALIZABLE a sequential scan
+// locks the whole table.
 func (d *dialect) dialClient(ctx context.Context, e sqltarget.Endpoint) (*pgconn.PgConn, error) {
 	c := d.configs[e].Copy()
 	c.RuntimeParams["application_name"] = d.application
@@ -275,7 +280,7 @@ func (d *dialect) dialClient(ctx context.Context, e sqltarget.Endpoint) (*pgconn
 // Classify implements sqltarget.Dialect.
 func (d *dialect) Classify(err error) target.Failure { return Classify(err) }
 
-// Working implements sqltarget.Dialect: the server knows its sessions by the application's name.
+// Working implements sqltarget.Dialect. It finds the run's sessions by their application_name.
 func (d *dialect) Working(ctx context.Context, c conn) (int, error) {
 	count := ownSessions
 	if d.product != nil {
@@ -288,7 +293,7 @@ func (d *dialect) Working(ctx context.Context, c conn) (int, error) {
 	return strconv.Atoi(working[0])
 }
 
-// Waits implements sqltarget.Dialect. A session that waits for a lock of any kind is blocked by another session.
+// Waits implements sqltarget.Dialect. A session waits if pg_blocking_pids names any session that blocks it.
 func (d *dialect) Waits(ctx context.Context, c conn, client target.Connection) (bool, error) {
 	if d.product != nil {
 		return false, fmt.Errorf("who waits for whom is not known of %s", d.product.name)
@@ -297,7 +302,7 @@ func (d *dialect) Waits(ctx context.Context, c conn, client target.Connection) (
 	return err == nil && blocked[0] == "t", err
 }
 
-// CatchUp implements sqltarget.Dialect: all endpoints lead to one server.
+// CatchUp implements sqltarget.Dialect. It has nothing to wait for, because all endpoints lead to one server.
 func (d *dialect) CatchUp(context.Context, conn) error { return nil }
 
 // Rows implements sqltarget.Dialect.
@@ -321,7 +326,8 @@ func (d *dialect) Empty(ctx context.Context, c conn) error {
 	return exec(ctx, c, "truncate "+d.table)
 }
 
-// Settle implements sqltarget.Dialect: plans and index scans are in the state of a table that is not new.
+// Settle implements sqltarget.Dialect. It brings statistics and the visibility map to the state of a table that has
+// been in use.
 func (d *dialect) Settle(ctx context.Context, c conn) error {
 	settle := "vacuum (analyze) %s"
 	if d.product != nil {
@@ -330,13 +336,13 @@ func (d *dialect) Settle(ctx context.Context, c conn) error {
 	return exec(ctx, c, fmt.Sprintf(settle, d.table))
 }
 
-// Copy implements sqltarget.Dialect, by COPY.
+// Copy implements sqltarget.Dialect. One COPY per connection loads all its chunks.
 func (d *dialect) Copy(ctx context.Context, e sqltarget.Endpoint, chunks <-chan []byte) error {
 	c, err := d.Dial(ctx, e)
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // the rows are there, or the error is the COPY's
+	defer c.Close() //nolint:errcheck // the rows are loaded, or COPY has returned its error
 	if d.product != nil {
 		if err := d.steps(ctx, c, d.product.copyIn); err != nil {
 			return err
@@ -346,7 +352,7 @@ func (d *dialect) Copy(ctx context.Context, e sqltarget.Endpoint, chunks <-chan 
 	return err
 }
 
-// The binary format of COPY: PostgreSQL documentation, COPY, section Binary Format.
+// The binary format of COPY (PostgreSQL documentation, COPY, section Binary Format).
 const (
 	copyHeader  = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" // signature, flags, length of the extension
 	copyTrailer = "\xff\xff"
@@ -359,7 +365,7 @@ func (d *dialect) AppendRow(b []byte, k txn.Key, value []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(value))), value...)
 }
 
-// source is the input of one COPY: the header, chunks of rows until there are no more, and the trailer.
+// source is the input of one COPY: the header, then chunks of rows until the channel is closed, then the trailer.
 type source struct {
 	chunks <-chan []byte
 	rest   []byte
@@ -371,6 +377,7 @@ func (s *source) Read(b []byte) (int, error) {
 		var ok bool
 		switch s.rest, ok = <-s.chunks; {
 		case ok:
+		// The channel is closed and the trailer was sent. A closed channel reports so at every further read.
 		case s.over:
 			return 0, io.EOF
 		default:

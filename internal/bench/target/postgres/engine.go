@@ -1,6 +1,6 @@
 // Package postgres is a target.Database over PostgreSQL, reached with pgx v5. Procedures run statement by statement on
-// a table of keys and values, or a workload's own SQL runs on separate tables (package sqlform). Both use transactions
-// of one isolation level. The package deploys nothing, and writes only in its schema.
+// a key-value table, or a workload's own SQL runs on separate tables (package sqlform). All transactions of a run have
+// the same isolation level. The package deploys nothing, and writes only in its schema.
 //
 // The guarantees of the levels are PostgreSQL's: REPEATABLE READ is snapshot isolation, and SERIALIZABLE is
 // serializable snapshot isolation (Ports and Grittner, Serializable Snapshot Isolation in PostgreSQL, VLDB 2012).
@@ -35,7 +35,7 @@ const (
 	Serializable   = "Serializable"
 )
 
-// level is an isolation level: its name in SQL, and its guarantee for histories.
+// level is an isolation level, with its name in SQL and the guarantee that histories satisfy.
 type level struct {
 	sql      string
 	promises isolation.Level
@@ -47,8 +47,8 @@ var levels = map[string]level{
 	Serializable:   {"serializable", isolation.Serializable},
 }
 
-// schemas are the names that the parameter schema may have, the default first. They need no quotes, and do not collide
-// with other schemas by accident.
+// schemas are the allowed values of the parameter schema, with the default first. They need no quotes, and are unlikely
+// to collide with other schemas.
 var schemas = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
 // Engine describes the PostgreSQL configuration in a manifest. It has no replicas, because it is never deployed.
@@ -73,16 +73,16 @@ var Engine = &protocol.Engine{
 	Isolation: func(p protocol.Params) isolation.Level { return levels[p.Word(sqltarget.IsolationParameter)].promises },
 }
 
-// Options are what clients may choose.
+// Options configures the use of a database, except for its location.
 type Options struct {
 	sqltarget.Options
-	// Together makes writes wait for the next read, or COMMIT, to be sent with it in one round trip.
+	// Together is set if writes are sent with the next read or COMMIT in one round trip.
 	Together bool
-	// Product is the product of servers that only speak PostgreSQL's protocol; nil for PostgreSQL.
+	// Product is the product of servers that only speak PostgreSQL's protocol, or nil for PostgreSQL.
 	Product *Product
 }
 
-// OptionsOf reads the parameters of Engine, which have been checked.
+// OptionsOf returns the options that the parameters of Engine select. The parameters must have been checked.
 func OptionsOf(p protocol.Params) Options {
 	return Options{Together: p.Word(WritesParameter) == WritesTogether, Options: sqltarget.Options{
 		Isolation: p.Word(sqltarget.IsolationParameter), Connections: int(p.Int(sqltarget.ConnectionsParameter)), TLS: p.Word(sqltarget.TLSParameter),

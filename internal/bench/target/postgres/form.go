@@ -19,9 +19,9 @@ import (
 // transactions are the transactions of all workloads that have a form.
 var transactions = catalog.Transactions()
 
-// formSettings are the settings of clients' connections whose transactions are SQL. Plans use keys to go from row to
-// row: a full scan would lock the whole table at SERIALIZABLE, however small it is. Times are text in a format that
-// does not depend on the time zone.
+// formSettings adds the settings of clients' connections whose transactions are SQL. Plans go from row to row by keys,
+// because at SERIALIZABLE a full scan locks the whole table, however small it is. Times are text in a format that does
+// not depend on the time zone.
 func formSettings(settings map[string]string, schema string) {
 	settings["search_path"] = schema
 	settings["enable_hashjoin"], settings["enable_mergejoin"] = "off", "off"
@@ -37,7 +37,7 @@ type formConnection struct {
 	form  formStatement
 }
 
-// preparation is a statement in the form for one kind of runs.
+// preparation identifies a statement of a form, for runs with or without a recorded history.
 type preparation struct {
 	*sqlform.Statement
 	recorded bool
@@ -52,8 +52,8 @@ func (c *formConnection) Begin(ctx context.Context, t *txn.Transaction) (target.
 	return &c.form, nil
 }
 
-// learn prepares the statements of a transaction when it is first used, all in one round trip: tables are created after
-// connections.
+// learn prepares the statements of a transaction at its first use, in one round trip. Connect cannot prepare them,
+// because the tables are created after the clients connect.
 func (c *formConnection) learn(ctx context.Context, x *sqlform.Transaction, recorded bool) error {
 	texts, of := map[string]string{}, map[string]*sqlform.Statement{}
 	for _, s := range x.Statements {
@@ -88,20 +88,21 @@ type formStatement struct {
 	recorded bool
 }
 
-// texts are parameters in the server's format, of one statement at a time.
+// texts are the parameters of one statement in the server's text format. The buffers are reused for the next statement.
 type texts struct {
 	arena  []byte
 	ends   []int
 	values [][]byte
 }
 
-// of returns the texts of parameters, until it is called again.
+// of returns the texts of parameters, which are valid until the next call.
 func (t *texts) of(args []sqlform.Arg) [][]byte {
 	t.arena, t.ends, t.values = t.arena[:0], t.ends[:0], t.values[:0]
 	for i := range args {
 		t.arena = args[i].Append(t.arena)
 		t.ends = append(t.ends, len(t.arena))
 	}
+	// Slice the arena only after all appends: an append may have moved it.
 	from := 0
 	for _, to := range t.ends {
 		t.values, from = append(t.values, t.arena[from:to:to]), to
@@ -121,7 +122,7 @@ func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, err
 	}
 	result, err := s.on.call.Run(x, t, s, use)
 	if err == nil && !s.c.together {
-		err = s.on.call.Send() // COMMIT has a separate round trip
+		err = s.on.call.Send() // COMMIT then takes a separate round trip
 	}
 	return result, err
 }
@@ -140,7 +141,7 @@ func (s *formStatement) Send() error {
 	return err
 }
 
-// madeTables lists the tables of the schema that Geobench has made for a form.
+// madeTables lists the tables that Geobench has created for a form in the schema.
 func (d *dialect) madeTables(ctx context.Context, c conn) (names []string, err error) {
 	err = query(ctx, c, "select quote_ident(relname) from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r' and relname <> 'rows' "+
 		"and obj_description(oid, 'pg_class') like $2 order by relname", func(values [][]byte) error {
@@ -150,13 +151,13 @@ func (d *dialect) madeTables(ctx context.Context, c conn) (names []string, err e
 	return names, err
 }
 
-// dropTables drops the tables of a form that an earlier load has created. Objects of other users that reference the
-// tables prevent it.
+// dropTables drops the form tables of an earlier load. It fails if objects of other users refer to the tables.
 func (d *dialect) dropTables(ctx context.Context, c conn) error {
 	names, err := d.madeTables(ctx, c)
 	if err != nil || len(names) == 0 {
 		return err
 	}
+	// A single statement drops all tables, so their foreign keys to each other are no obstacle.
 	err = exec(ctx, c, "drop table "+strings.Join(names, ", "))
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == dependentObjects {
@@ -189,13 +190,13 @@ func (d *dialect) MakeTables(ctx context.Context, c conn, f *sqlform.Form, recor
 	return exec(ctx, c, strings.Join(sql, "; "))
 }
 
-// CopyInto implements sqltarget.Former: one COPY for each chunk.
+// CopyInto implements sqltarget.Former. It runs one COPY for each chunk.
 func (d *dialect) CopyInto(ctx context.Context, e sqltarget.Endpoint, f *sqlform.Form, chunks <-chan sqltarget.Chunk) error {
 	c, err := d.Dial(ctx, e)
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // the rows are there, or the error is the COPY's
+	defer c.Close() //nolint:errcheck // the rows are loaded, or COPY has returned its error
 	if err := exec(ctx, c, "set datestyle = 'ISO'"); err != nil {
 		return err
 	}
@@ -237,7 +238,7 @@ func (d *dialect) Refer(ctx context.Context, c conn, f *sqlform.Form) error {
 	return nil
 }
 
-// Refine implements sqltarget.Former, as Settle does.
+// Refine implements sqltarget.Former. It vacuums and analyzes like Settle.
 func (d *dialect) Refine(ctx context.Context, c conn, f *sqlform.Form) error {
 	var names []string
 	for i := range f.Tables {

@@ -8,18 +8,20 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// placement is a product's method of keeping rows in the regions of their homes: a column of the table, computed from
-// the key, names the region.
+// placement is a product's method of storing rows in their home regions: a column of the table, computed from the key,
+// names the region.
 type placement struct {
-	// regions returns statements that declare the regions of a database, the first of which holds everything else.
+	// regions returns the statements that declare the regions of a database. The first region also stores everything that
+	// is not placed.
 	regions func(database string, regions []string) []string
-	// column is the type of the column, whose values are the names of regions. locality is the end of the statement that
-	// creates the table.
+	// column is the type of the region column, whose values are region names. locality is the clause that ends the CREATE
+	// TABLE statement.
 	column, locality string
 }
 
-// cockroachRegions gives a database several regions. A database of three or more regions survives the loss of one. So
-// does a database without regions whose servers are in three. With fewer regions, neither survives.
+// cockroachRegions returns the statements that make a database multi-region. With three or more regions, the database
+// survives the loss of a region, like a database without regions whose servers are in three. With fewer regions,
+// neither kind survives.
 func cockroachRegions(database string, regions []string) []string {
 	alter := `alter database "` + database + `" `
 	sql := []string{alter + `set primary region "` + regions[0] + `"`}
@@ -33,12 +35,12 @@ func cockroachRegions(database string, regions []string) []string {
 	return sql
 }
 
-// homes computes in SQL the region of a row: geo.Placement.Home, as far as the bytes of its key determine it. Two kinds
-// of rows are in the first region: rows placed by the hash of a text (names of customers), and rows that are
-// everywhere. Only latency depends on it.
+// homes computes a row's region in SQL, like geo.Placement.Home, as far as the bytes of the key determine it. Two kinds
+// of rows count as rows of the first region: rows placed by the hash of a text (names of customers), and rows that are
+// everywhere. This affects only latency.
 type homes struct {
 	regions []string
-	// homes is the number of regions, from the first on, that rows call home.
+	// homes is the number of home regions. They are the first regions.
 	homes  int
 	column string
 }
@@ -47,7 +49,7 @@ func newHomes(t *geo.Topology, p *placement) *homes {
 	return &homes{regions: t.Regions, homes: t.Placement().Regions, column: p.column}
 }
 
-// of is the region of the row with a key, which is an expression of SQL of type bytea.
+// of returns the SQL expression of the region of a row. key is the SQL expression of its key, of type bytea.
 func (h *homes) of(key string) string {
 	var b strings.Builder
 	b.WriteString("case " + homeNumber(key, h.homes))
@@ -58,14 +60,15 @@ func (h *homes) of(key string) string {
 	return b.String()
 }
 
-// homeNumber returns the SQL expression of the home number of a key: the shard number, eight bytes after the first
-// byte, modulo the number of homes.
+// homeNumber returns the SQL expression of the home number of a key: the shard number modulo the number of homes. The
+// shard number is the eight bytes after the first byte.
 func homeNumber(key string, homes int) string {
 	const number = 8
 	var sum []string
 	factor := 1 % homes
 	for i := number; i > 0; i-- {
 		sum = append(sum, fmt.Sprintf("get_byte(%s, %d) * %d", key, i, factor))
+		// Reduce each byte's factor modulo homes: the sum of eight such terms fits into SQL's integers.
 		factor = factor * 256 % homes
 	}
 	return fmt.Sprintf("case when octet_length(%[1]s) <= %[2]d then 0 when get_byte(%[1]s, 0) & %[3]d <> 0 then 0 else (%[4]s) %% %[5]d end", key, number, txn.Unplaced, strings.Join(sum, " + "), homes)

@@ -13,46 +13,48 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Product is a database of several servers that speaks PostgreSQL's protocol. It holds the differences in statements
-// and answers, from its vendor's documentation. No product's clients have been run against the vendor's servers yet.
-// The operator deploys the servers and assigns them to one run at a time. They therefore need no lock that keeps other
-// runs out; the mark of the table reveals them.
+// Product is a database of several servers that speaks PostgreSQL's protocol. It has the differences in statements and
+// answers, taken from the vendor's documentation. These clients have not been run against any vendor's servers yet. The
+// operator deploys the servers for one run at a time. No lock is therefore needed, and the mark of the table reveals
+// another run.
 type Product struct {
 	// Engine describes the product's configuration in a manifest.
 	Engine *protocol.Engine
-	// name is the common name of the product. look queries one row. Its first column is the server's own description, by
-	// which speaks recognizes the product. Its second column distinguishes the server from other servers that know only
-	// their own sessions; it is empty if every server knows all sessions.
+	// name is the common name of the product. look is a query that returns one row. Its first column is the server's
+	// version text, by which speaks recognizes the product. Its second column distinguishes servers that know only their
+	// own sessions; it is empty if every server knows all sessions.
 	name   string
 	look   string
 	speaks func(version string) bool
-	// levels are the isolation levels that it supports, by the values of the parameter isolation.
+	// levels are the supported isolation levels, by the values of the parameter isolation.
 	levels map[string]level
-	// table holds the columns of the table. afterwards is a statement that turns it into one of the product's tables, with
-	// its name for %s.
+	// table is the column list of the table. afterwards is a statement that turns the new table into one of the product's
+	// special tables; %s is its name.
 	table, afterwards string
-	// working counts the sessions of the application $1 that have something under way.
+	// working counts the busy sessions of the application $1.
 	working string
-	// limits: the server reports its number of free connections.
+	// limits is set if the server reports its number of free connections.
 	limits bool
-	// copyIn are statements before a COPY, and settle is a statement after all of them, with the table's name for %s.
+	// copyIn are statements that run before each COPY. settle is a statement that runs after the load; %s is the table's
+	// name.
 	copyIn []string
 	settle string
 	// settings are the settings of the clients' sessions.
 	settings map[string]string
-	// placement is the method of keeping rows in the regions of their homes; nil if there is none, for the reason in
-	// unplaced.
+	// placement is the method that stores rows in their home regions. It is nil if there is none; unplaced is then the
+	// reason.
 	placement *placement
 	unplaced  string
 }
 
 const plainTable = "k bytea primary key, v bytea not null"
 
-// ownSessions counts the sessions of a server that knows only its own sessions, like PostgreSQL.
+// ownSessions counts the busy sessions of a server that knows only its own sessions, like PostgreSQL.
 const ownSessions = "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle' and pid <> pg_backend_pid()"
 
-// CockroachDB shows the sessions of the whole cluster by SHOW CLUSTER SESSIONS; a session that waits for its client has
-// no active query. There is no VACUUM. By default, COPY is one transaction, which is too small for large data.
+// CockroachDB lists the sessions of the whole cluster with SHOW CLUSTER SESSIONS; a session that waits for its client
+// has no active query. There is no VACUUM. By default COPY is a single transaction, whose size limit is too small for a
+// load.
 var CockroachDB = newProduct(Product{
 	name:   "CockroachDB",
 	look:   "select version(), ''",
@@ -70,9 +72,9 @@ var CockroachDB = newProduct(Product{
 	},
 }, "cockroachdb", []string{Serializable, ReadCommitted}, map[string]string{RepeatableRead: "CockroachDB runs such transactions at another level"})
 
-// YugabyteDB hashes a primary key unless the key declares its order, in which rows are scanned. Each server of tablets
-// knows only its own sessions. There is nothing to vacuum. READ COMMITTED is Snapshot, which is stronger, unless the
-// servers have yb_enable_read_committed_isolation.
+// YugabyteDB hashes a primary key unless the key declares an order; scans need the order. Each tablet server knows only
+// its own sessions. There is no VACUUM. READ COMMITTED is executed as snapshot isolation, which is stronger, unless the
+// servers set yb_enable_read_committed_isolation.
 var YugabyteDB = newProduct(Product{
 	name:   "YugabyteDB",
 	look:   "select version(), host(inet_server_addr())",
@@ -82,9 +84,9 @@ var YugabyteDB = newProduct(Product{
 	unplaced: "a table there is put into regions by partitions of a column of its key, and keys here have none of their home",
 }, "yugabytedb", []string{RepeatableRead, Serializable, ReadCommitted}, nil)
 
-// Citus clients connect to the coordinator, which has their sessions. Commits that it has sent to the workers and that
-// are not yet answered are prepared there. The table is created as a distributed table. Each server has a separate
-// snapshot, so all servers together guarantee only READ COMMITTED.
+// Citus clients connect to the coordinator, which knows their sessions. A commit that the coordinator has sent to the
+// workers and that is still unanswered is a prepared transaction there. The table becomes a distributed table. Each
+// server has its own snapshot, so a transaction over several servers is guaranteed only READ COMMITTED.
 var Citus = newProduct(Product{
 	name:       "Citus",
 	look:       "select citus_version(), ''",
@@ -100,10 +102,10 @@ var Citus = newProduct(Product{
 	Serializable:   "conflicts are found on each server alone, and a transaction of several may be in none's order",
 })
 
-// Products are all of them, sorted by their engines' names.
+// Products lists all products, sorted by the names of their engines.
 var Products = []*Product{Citus, CockroachDB, YugabyteDB}
 
-// indexScans are the settings of clients' sessions: plans never read a whole table.
+// indexScans are settings of clients' sessions that keep plans from reading a whole table.
 var indexScans = map[string]string{"enable_seqscan": "off", "enable_bitmapscan": "off", "plan_cache_mode": "force_generic_plan"}
 
 func newProduct(p Product, name string, isolations []string, instead map[string]string) *Product {
@@ -126,7 +128,7 @@ func newProduct(p Product, name string, isolations []string, instead map[string]
 	return &p
 }
 
-// placementOf is the parameter placement of a product.
+// placementOf returns the parameter placement of a product.
 func placementOf(p *Product) protocol.Parameter {
 	if p.placement != nil {
 		return sqltarget.Placement
@@ -143,10 +145,11 @@ func (p *Product) level(name string) (level, error) {
 	return l, nil
 }
 
-// lookAt is dialect.Look of a product.
+// lookAt implements dialect.Look for a product.
 func (p *Product) lookAt(ctx context.Context, c conn, s *sqltarget.Server, e sqltarget.Endpoint) (version, server string, err error) {
 	facts, err := row(ctx, c, p.look)
 	var answer *pgconn.PgError
+	// A server of another kind lacks the product's version function; version() then identifies it in the error.
 	if errors.As(err, &answer) && answer.Code == undefinedFunction {
 		facts, err = row(ctx, c, "select version(), ''")
 	}
@@ -157,13 +160,14 @@ func (p *Product) lookAt(ctx context.Context, c conn, s *sqltarget.Server, e sql
 		return "", "", sqltarget.Wrong(s.Field(e), e.Address, "the server is %q, which is no %s: name a server of %[2]s, or set spec.engine.name to what it is", facts[0], p.name)
 	}
 	version, _, _ = strings.Cut(facts[0], " on ")
+	// The result must name the product even if its version text claims to be PostgreSQL.
 	if !strings.Contains(version, p.name) {
 		version = p.name + " (" + version + ")"
 	}
 	return version, facts[1], nil
 }
 
-// dropIn is dialect.Drop of a product.
+// dropIn implements dialect.Drop for a product. An empty schema keeps the schema.
 func (p *Product) dropIn(ctx context.Context, c conn, table, schema string) error {
 	if err := exec(ctx, c, "drop table if exists "+table); err != nil || schema == "" {
 		return err
@@ -171,12 +175,12 @@ func (p *Product) dropIn(ctx context.Context, c conn, table, schema string) erro
 	err := exec(ctx, c, "drop schema if exists "+schema)
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == dependentObjects {
-		return nil // somebody else has something there
+		return nil // the schema has objects of other users
 	}
 	return err
 }
 
-// createTable makes the table.
+// createTable returns the statement that creates the table.
 func (d *dialect) createTable() string {
 	columns, locality := plainTable, ""
 	if d.product != nil {
@@ -189,8 +193,8 @@ func (d *dialect) createTable() string {
 	return "create table " + d.table + " (" + columns + ")" + locality
 }
 
-// steps runs statements that create objects. They run together, which is one transaction, or one after another, since
-// products change their schema in separate transactions.
+// steps runs statements that create objects. PostgreSQL runs them in one transaction. Products change their schema in
+// separate transactions, so they run the statements one by one.
 func (d *dialect) steps(ctx context.Context, c conn, sql []string) error {
 	if d.product == nil {
 		return exec(ctx, c, strings.Join(sql, "; "))

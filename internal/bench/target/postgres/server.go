@@ -15,13 +15,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// UserVariable and PasswordVariable are the environment of every client of PostgreSQL, which the driver reads.
+// UserVariable and PasswordVariable are the environment variables that every PostgreSQL client reads, including the
+// driver.
 const (
 	UserVariable     = "PGUSER"
 	PasswordVariable = "PGPASSWORD"
 )
 
-// config returns the connection settings of an endpoint. The password never appears in a text.
+// config returns the connection settings of an endpoint. The connection string does not contain the password, so no
+// error text can show it.
 func config(s *sqltarget.Server, e sqltarget.Endpoint, o *sqltarget.Options) (*pgconn.Config, error) {
 	host, port, err := net.SplitHostPort(e.Address)
 	if err != nil {
@@ -82,12 +84,12 @@ func (d *dialect) Explain(ctx context.Context, e sqltarget.Endpoint, err error) 
 	return s.Unreachable(e, d.Name(), "listen_addresses, port", err)
 }
 
-// refusesTLS asks a server for encryption, and reports whether it says no: PostgreSQL documentation, section SSL
-// session encryption.
+// refusesTLS requests encryption from a server and reports whether the server refuses (PostgreSQL documentation,
+// section SSL session encryption).
 func refusesTLS(ctx context.Context, c *pgconn.Config) bool {
 	const request = 80877103
 	if strings.HasPrefix(c.Host, "/") {
-		return true // a Unix socket
+		return true // a Unix socket has no encryption
 	}
 	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 	defer cancel()
@@ -96,7 +98,7 @@ func refusesTLS(ctx context.Context, c *pgconn.Config) bool {
 	if err != nil {
 		return false
 	}
-	defer conn.Close() //nolint:errcheck // nothing was sent that matters
+	defer conn.Close() //nolint:errcheck // nothing important was sent
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
@@ -108,14 +110,14 @@ func refusesTLS(ctx context.Context, c *pgconn.Config) bool {
 	return err == nil && answer[0] == 'N'
 }
 
-// closeWithin closes a connection and does not wait for a server that hangs.
+// closeWithin closes a connection. It waits at most CloseBound for a server that hangs.
 func closeWithin(c *pgconn.PgConn) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sqltarget.CloseBound)
 	defer cancel()
 	return c.Close(ctx)
 }
 
-// row queries one row of texts.
+// row runs a query that must return exactly one row, and returns the row's values as text.
 func row(ctx context.Context, c conn, sql string, parameters ...string) ([]string, error) {
 	values := make([][]byte, len(parameters))
 	for i, p := range parameters {
@@ -135,13 +137,13 @@ func row(ctx context.Context, c conn, sql string, parameters ...string) ([]strin
 	return texts, nil
 }
 
-// exec runs statements that return nothing.
+// exec runs statements that return no rows.
 func exec(ctx context.Context, c conn, sql string) error {
 	_, err := c.Exec(ctx, sql).ReadAll()
 	return err
 }
 
-// query gives row the values of each row, as texts, which are valid until it returns.
+// query runs a query and calls row with the values of each row as text. The values are valid only during the call.
 func query(ctx context.Context, c conn, sql string, row func(values [][]byte) error, parameters ...string) error {
 	values := make([][]byte, len(parameters))
 	for i, p := range parameters {

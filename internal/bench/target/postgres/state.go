@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// always lists settings that are in the result whatever their source: they decide durability, plans and buffers.
+// always lists the settings that a result contains whatever their source is. They determine durability, plans and
+// buffers.
 var always = []string{
 	"fsync", "synchronous_commit", "full_page_writes", "wal_level", "wal_sync_method", "wal_compression", "commit_delay", "commit_siblings", "synchronous_standby_names",
 	"data_checksums", "shared_buffers", "work_mem", "maintenance_work_mem", "effective_cache_size", "random_page_cost", "seq_page_cost", "effective_io_concurrency", "huge_pages", "jit",
@@ -17,16 +18,16 @@ var always = []string{
 	"max_parallel_workers", "max_parallel_workers_per_gather", "deadlock_timeout", "lock_timeout", "statement_timeout", "log_statement", "shared_preload_libraries",
 }
 
-// states selects the settings in always, and settings of relevant categories that differ from the server's defaults.
-// Settings of the session itself are omitted.
+// states selects the settings in always, and settings of relevant categories that differ from the server's defaults. It
+// omits the session's own settings.
 const states = `select name, setting || coalesce(unit, ''), source, pending_restart from pg_settings
 	where source not in ('session', 'client', 'override', 'interactive') and (name = any(string_to_array($1, ' ')) or pending_restart
 		or source <> 'default' and category ~ '^(Query Tuning|Write-Ahead Log|WAL|Resource Usage|Lock Management|Replication|Autovacuum|Vacuuming|Client Connection Defaults / Statement Behavior|Statistics|Version and Platform Compatibility)') order by name`
 
-// ownSettings are set by every session of this package.
+// ownSettings are settings that every session of this package sets.
 var ownSettings = map[string]bool{"application_name": true, "search_path": true}
 
-// State implements sqltarget.Stater, of PostgreSQL.
+// State implements sqltarget.Stater. It returns nil for products.
 func (d *dialect) State(ctx context.Context, c conn) (*result.Server, error) {
 	if d.product != nil {
 		return nil, nil

@@ -1,12 +1,13 @@
-// Package script plays transactions on a database statement by statement in a given order, each session over a separate
-// connection. It returns the values that each transaction saw. An anomaly that a database allows in that order appears
-// every time, as in Hermitage (M. Kleppmann 2014).
+// Package script executes transactions on a database statement by statement in a given order. Each session has a
+// separate connection. Play returns the versions that each transaction read and wrote. An anomaly that a database
+// allows in that order appears every time, as in Hermitage (M. Kleppmann 2014).
 //
-// A statement may have to wait for another transaction, whose next statement follows later. The database reports that
-// it waits; the script does not guess from its duration. The script then continues with the other sessions, and the
-// remaining statements of the transaction follow once it is answered. The clock of a script counts statements, a
-// millisecond each. One transaction was answered before another was sent if and only if this was their order in the
-// script.
+// A statement may have to wait for another transaction, whose next statement comes later in the script. The script asks
+// the database whether a statement waits; it does not infer this from the duration. It then continues with the other
+// sessions. The transaction's remaining statements follow once the waiting statement is answered.
+//
+// The script's clock advances by a millisecond per statement. One transaction was answered before another was sent if
+// and only if the script had them in this order.
 package script
 
 import (
@@ -25,16 +26,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// Database is the part of a database that a script uses, apart from its clients.
+// Database is the part of a database that a script needs in addition to its clients.
 type Database interface {
-	// Waits reports whether the database says that a statement of a client of a region, which is under way, waits for
-	// another transaction.
+	// Waits reports whether the server of a region sees the client's running statement waiting for another transaction.
 	Waits(ctx context.Context, region geo.Region, client target.Connection) (bool, error)
-	// CatchUp returns once the clients of every region are shown all that was committed before.
+	// CatchUp returns once the clients of every region can read everything that was committed before the call.
 	CatchUp(ctx context.Context) error
 }
 
-// Session is a client: its connection and the classification of its errors.
+// Session is a client: its connection, and the function that classifies its errors.
 type Session struct {
 	Connection target.Connection
 	Region     geo.Region
@@ -44,23 +44,24 @@ type Session struct {
 // Transaction is a transaction of a script.
 type Transaction struct {
 	ID txn.ID
-	// Session is the number of the session that sends it, once the session's earlier transactions are answered.
+	// Session is the index of the session that executes the transaction, after the session's earlier transactions are
+	// answered.
 	Session int
-	// After are earlier transactions of any session whose answers it waits for, by number.
+	// After lists the indexes of earlier transactions, of any session, that must be answered first.
 	After []int
-	// Run is its body: each call of the Ctx is a statement. It is rolled back if Run returns an error, and otherwise
-	// committed, which is a statement as well. It must not wait for other transactions.
+	// Run is the transaction's body. Each call of the Ctx is a statement. If Run returns an error, the transaction is
+	// rolled back; otherwise it is committed. Either end takes a step, too. Run must not wait for other transactions.
 	Run func(c txn.Ctx) error
 }
 
-// Step is the number of the transaction whose next statement is sent, or CatchUp. Steps of a transaction that the
+// Step is CatchUp, or the index of the transaction that sends its next statement. Steps of a transaction that the
 // database has aborted are skipped.
 type Step int
 
-// CatchUp is a step that makes committed data visible to the clients of every region.
+// CatchUp is a step after which clients of every region can read all earlier commits.
 const CatchUp Step = -1
 
-// Steps reads steps from words: the number of a transaction, or = for CatchUp.
+// Steps parses steps from words. A word is the index of a transaction, or = for CatchUp.
 func Steps(text string) (steps []Step, err error) {
 	for word := range strings.FieldsSeq(text) {
 		n, err := strconv.ParseUint(word, 10, 16)
@@ -76,35 +77,35 @@ func Steps(text string) (steps []Step, err error) {
 	return steps, nil
 }
 
-// Played is the result of a transaction. The caller must add the missing fields of a history.Txn.
+// Played is the result of a transaction. The caller adds the other fields of a history.Txn.
 type Played struct {
 	Invoked, Answered time.Duration
 	// Status is Committed, or Aborted.
 	Status txn.Status
-	// Cause of Aborted is CauseConflict, or CauseProcedure where Run has failed.
+	// Cause is the cause of an abort: CauseConflict, or CauseProcedure if Run returned an error.
 	Cause txn.Cause
-	// Ops of a committed transaction are its reads and writes. The version that a write replaced is known if the
+	// Ops are the reads and writes of a committed transaction. The version that a write replaced is known only if the
 	// transaction has read the row.
 	Ops []history.Op
-	// Waited says that the database let a statement wait for another transaction.
+	// Waited is set if a statement waited for another transaction.
 	Waited bool
 }
 
 const (
-	// soon is the time that a statement has before the database is asked whether it waits. again is the time between two
-	// such queries.
+	// soon is the time that a statement has before the script asks whether it waits. again is the interval of further
+	// queries.
 	soon  = 20 * time.Millisecond
 	again = 5 * time.Millisecond
-	// Patience is the maximum duration of a statement that does not wait for others, and of a common wait of all sessions.
-	// It is longer than the 50 s after which InnoDB gives up waiting for a lock.
+	// Patience is the timeout of a statement that does not wait for others, and of a wait that all sessions take part in.
+	// It is longer than InnoDB's lock wait timeout of 50 s.
 	Patience = 70 * time.Second
-	// rollbackWithin bounds a rollback.
+	// rollbackWithin is the timeout of a rollback.
 	rollbackWithin = 5 * time.Second
 )
 
-// Play plays transactions in the order of the steps. Each transaction has as many steps as it has statements, and one
-// for its commit or rollback. It fails if a transaction fails for another reason than a conflict, since its effects are
-// unknown then. The connections are unusable after that.
+// Play executes transactions in the order of steps. Each transaction needs one step per statement, and one for its
+// commit or rollback. Play fails if a transaction fails for a reason other than a conflict, because its effects are
+// then unknown. The connections are unusable after an error.
 func Play(ctx context.Context, db Database, sessions []Session, txns []Transaction, steps []Step) ([]Played, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -114,13 +115,14 @@ func Play(ctx context.Context, db Database, sessions []Session, txns []Transacti
 		p.runs = append(p.runs, &run{n: i, t: t, s: &sessions[t.Session], p: p, step: make(chan struct{}), seen: map[txn.Key]version{}, nth: map[txn.Key]uint8{}})
 	}
 	err := p.play(ctx)
-	// Unanswered statements end with their context.
+	// unanswered statements now end with their context
 	cancel()
 	for _, r := range p.runs {
 		if r.state == flying || r.state == waiting || r.state == paused {
 			close(r.step)
 		}
 	}
+	// Wait for the goroutines: they use the sessions' connections, which the caller may close after the return.
 	for _, r := range p.runs {
 		for r.state != unsent && r.state != answered {
 			e := <-p.events
@@ -142,17 +144,17 @@ type state int
 
 const (
 	unsent  state = iota
-	paused        // its next statement is not sent yet
-	flying        // a statement is under way
-	waiting       // and the database says that it waits
+	paused        // its next statement has not been sent yet
+	flying        // a statement is running
+	waiting       // a statement is running, and the database reports that it waits
 	answered
 )
 
-// event says that a statement is done.
+// event reports that a statement is finished.
 type event struct {
 	txn   int
 	state state // paused or answered
-	err   error // with which the script fails
+	err   error // error that makes the script fail
 }
 
 type player struct {
@@ -170,12 +172,13 @@ func (p *player) tick() time.Duration {
 
 func (p *player) play(ctx context.Context) error {
 	for len(p.steps) > 0 {
+		// The first possible step keeps the script's order, except that steps of waiting transactions are overtaken.
 		i := slices.IndexFunc(p.steps, p.possible)
 		if i < 0 {
 			if !p.waits() {
 				return fmt.Errorf("step %d waits for a transaction that has no steps left", p.steps[0])
 			}
-			// All remaining sessions wait for each other: the database resolves that as a deadlock.
+			// All sessions with remaining steps wait for each other. The database must resolve the deadlock.
 			if err := p.take(ctx, Patience); err != nil {
 				return err
 			}
@@ -207,13 +210,13 @@ func (p *player) play(ctx context.Context) error {
 	return nil
 }
 
-// waits reports whether a statement is under way that waits for another transaction.
+// waits reports whether a running statement waits for another transaction.
 func (p *player) waits() bool {
 	return slices.ContainsFunc(p.runs, func(r *run) bool { return r.state == waiting })
 }
 
-// possible reports whether a step can be taken: the transaction's dependencies are answered, and none of its statements
-// is in progress.
+// possible reports whether a step can be taken: the transactions that must precede it are answered, and its own
+// previous statement is finished.
 func (p *player) possible(s Step) bool {
 	if s == CatchUp {
 		return true
@@ -241,7 +244,7 @@ func (p *player) send(ctx context.Context, r *run) {
 	r.step <- struct{}{}
 }
 
-// settle returns once every statement under way waits, as the database says, or is done.
+// settle returns once every running statement has finished or, according to the database, waits.
 func (p *player) settle(ctx context.Context) error {
 	begin, first := time.Now(), soon
 	for slices.ContainsFunc(p.runs, func(r *run) bool { return r.state == flying }) {
@@ -273,7 +276,7 @@ func (p *player) settle(ctx context.Context) error {
 
 var errNothing = errors.New("no statement that waits for another transaction is answered, and the database does not end that")
 
-// take waits for the next event until the timeout.
+// take processes the next event. It returns errNothing if there is none within the timeout.
 func (p *player) take(ctx context.Context, within time.Duration) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -293,8 +296,9 @@ func (p *player) take(ctx context.Context, within time.Duration) error {
 			return nil
 		}
 		r.played.Answered = now
+		// An aborted transaction may have steps left, which must not block the script.
 		p.steps = slices.DeleteFunc(p.steps, func(s Step) bool { return s == Step(e.txn) })
-		// Transactions that waited for it may continue.
+		// Transactions that waited for this one may continue, so ask about them again.
 		for _, other := range p.runs {
 			if other.state == waiting {
 				other.state = flying
@@ -304,20 +308,21 @@ func (p *player) take(ctx context.Context, within time.Duration) error {
 	}
 }
 
-// version is the version of a row.
+// version identifies a version of a row: its writer, and the ordinal of the write among the writer's writes of the row.
 type version struct {
 	writer txn.ID
 	nth    uint8
 }
 
-// run is a transaction that is played, in a separate goroutine.
+// run executes one transaction in a separate goroutine.
 type run struct {
 	n    int
 	t    *Transaction
 	s    *Session
 	p    *player
 	step chan struct{}
-	// Only the player uses these fields until the transaction is answered.
+	// Only the player uses state. The goroutine sets played.Status, Cause and Ops before the transaction is answered; the
+	// player sets the other fields of played.
 	state  state
 	played Played
 
@@ -366,20 +371,20 @@ func (r *run) run(ctx context.Context) {
 	r.p.events <- e
 }
 
-// next waits for the step of the next statement. There is none once the player has gone.
+// next waits for the step of the next statement. It sets an error if the player has stopped.
 func (r *run) next(ctx context.Context) {
 	if _, ok := <-r.step; !ok {
 		r.err = ctx.Err()
 	}
 }
 
-// access is the database as the recorder of a transaction sees it: each call waits for its step.
+// access is the Ctx that the transaction's recorder uses. Each call waits for its step.
 type access struct {
 	*run
 	ctx context.Context
 }
 
-// do sends a statement when it is its turn. A failed statement is the last, and its error is the answer of the
+// do executes a statement at its step. No statement follows a failed one, whose error becomes the result of the
 // transaction.
 func (r *access) do(statement func(target.Statement) error) error {
 	if r.err != nil {
@@ -439,27 +444,28 @@ func (r *access) Put(k txn.Key, value []byte) {
 	})
 }
 
-// Delete implements txn.Ctx. A missing row has no version that a reader could observe.
+// Delete implements txn.Ctx. It stores no stamp, because a deleted row has no version that a reader could observe.
 func (r *access) Delete(k txn.Key) { _ = r.do(func(s target.Statement) error { return s.Delete(k) }) }
 
-// see notes the version of a row that was read, and returns its value.
+// see records the version of a row that was read, and returns the row's value.
 func (r *run) see(k txn.Key, stored []byte) []byte {
 	value, writer, nth := Stamped(stored)
 	r.seen[k] = version{writer, nth}
 	return value
 }
 
-// stampBytes is the number of bytes after a value: the number of the transaction's writes of the row so far, and its
-// ID.
+// stampBytes is the size of the stamp after a value: the ordinal of the transaction's write of the row, and the
+// transaction's ID.
 const stampBytes = 1 + 8
 
-// Stamp returns the value of a row with the version that it is. That a loaded row has is history.Initial.
+// Stamp returns a row's value followed by the version's writer and ordinal. Loaded rows have the writer
+// history.Initial.
 func Stamp(value []byte, writer txn.ID, nth uint8) []byte {
 	b := append(make([]byte, 0, len(value)+stampBytes), value...)
 	return binary.BigEndian.AppendUint64(append(b, nth), uint64(writer))
 }
 
-// Stamped takes apart what Stamp returns; nil is a row that is not there, which counts as loaded.
+// Stamped splits a value that Stamp returned. A nil value is a missing row, which counts as a loaded version.
 func Stamped(stored []byte) (value []byte, writer txn.ID, nth uint8) {
 	n := len(stored) - stampBytes
 	if n < 0 {

@@ -360,6 +360,7 @@ func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err erro
 			n, err := d.dialect.Working(ctx, c)
 			if err == nil {
 				a.Pending += n
+				// The larger of the two: servers may not show a transaction yet, or may still run one whose client is gone.
 			}
 			return err
 		})
@@ -509,6 +510,7 @@ func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	}
 	for _, endpoint := range d.servers {
 		if err := d.ordered(ctx, endpoint, d.dialect.Settle); err != nil {
+			// Clients may connect to any server, so each must have settled.
 			return fmt.Errorf("settling what was loaded: %w", err)
 		}
 	}

@@ -21,19 +21,19 @@ const (
 	BeginParameter       = "begin"
 )
 
-// The values of the parameter begin.
+// Values of the parameter begin.
 const (
 	BeginTogether = "Together"
 	BeginAlone    = "Alone"
 )
 
-// The values of the parameter placement.
+// Values of the parameter placement.
 const (
 	PlacementOwnership = "Ownership"
 	PlacementHomes     = "Homes"
 )
 
-// The values of the parameter form.
+// Values of the parameter form.
 const (
 	FormProcedures = "Procedures"
 	FormSQL        = "SQL"
@@ -91,7 +91,7 @@ func OwnershipOnly(why string) protocol.Parameter {
 		Doc:     "where rows are: the database puts them where it likes, and a home says who works on a row"}
 }
 
-// Unlimited is the number of free connections of a server that does not report its limit.
+// Unlimited is the number of free connections that Dialect.Left returns for a server without a reported limit.
 const Unlimited = math.MaxInt32
 
 // Options configures the use of a database, except for its location.
@@ -100,7 +100,7 @@ type Options struct {
 	Isolation string
 	// Connections is the number of connections of each region's clients.
 	Connections int
-	// TLS is the mode of encryption, as libpq's sslmode: disable, require, verify-ca, verify-full.
+	// TLS is the encryption mode, as in libpq's sslmode: disable, require, verify-ca, verify-full.
 	TLS string
 	// Form is FormSQL if transactions are a workload's own SQL on separate tables; otherwise it is FormProcedures or
 	// empty. ForeignKeys is set if these tables have foreign keys.

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// ConnectWithin bounds the opening of a connection. Silence bounds the time without an answer for a request larger
+	// ConnectWithin is the timeout for opening a connection. Silence is the timeout for an answer to a request larger
 	// than a client's transaction.
 	ConnectWithin = 10 * time.Second
 	Silence       = 15 * time.Second
-	// CloseBound bounds the closing of a connection.
+	// CloseBound is the timeout for closing a connection.
 	CloseBound = 5 * time.Second
-	// probes is the number of round trips that are measured for each endpoint.
+	// probes is the number of round trips measured per endpoint.
 	probes = 11
 )
 

@@ -24,13 +24,13 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// Median is the middle number, or the upper of the two middle numbers.
+// Median returns the median of x. If len(x) is even, it is the upper of the two middle values.
 func Median(x []float64) float64 {
 	x = slices.Sorted(slices.Values(x))
 	return x[len(x)/2]
 }
 
-// CPU is the time that this process, or its children that have ended, have used.
+// CPU returns the CPU time of this process or of its terminated children, as who selects (getrusage).
 func CPU(b *testing.B, who int) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -40,10 +40,10 @@ func CPU(b *testing.B, who int) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// FormClients is the number of clients in CompareForms, each with a connection.
+// FormClients is the number of clients in CompareForms. Each has a connection.
 const FormClients = 8
 
-// FormPlan is TPC-C of two warehouses in full size.
+// FormPlan returns a plan of TPC-C with two warehouses of full size.
 func FormPlan(b *testing.B) *plan.Plan {
 	b.Helper()
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
@@ -59,8 +59,8 @@ func FormPlan(b *testing.B) *plan.Plan {
 	return &plan.Plan{Topology: topology, Workload: w}
 }
 
-// TerminalPlan is FormPlan's TPC-C with the given number of clients, which key in and think like the specification's
-// terminals (5.2.5.7), from the start.
+// TerminalPlan returns a plan of FormPlan's TPC-C with the given number of clients. From the start, they have the
+// keying and think times of the specification's terminals (5.2.5.7).
 func TerminalPlan(b *testing.B, engine string, terminals int, lasts time.Duration) *plan.Plan {
 	b.Helper()
 	documents, problems := manifest.Split("terminals", fmt.Appendf(nil, `apiVersion: geobench.dev/v1alpha1
@@ -90,12 +90,13 @@ spec:
 	return p
 }
 
-// MeasureClient plays a plan on a database. It returns the result and this process's CPU time in microseconds for each
-// committed transaction, from the start of the load to its end. It calls begun at the start.
+// MeasureClient runs a plan on a database. It returns the result and this process's CPU time in microseconds per
+// committed transaction, from the start of the load to its end. It calls begun at the start of the load.
 func MeasureClient(b *testing.B, p *plan.Plan, db sqltarget.Database, begun func()) (d *result.Document, us float64) {
 	b.Helper()
 	var before, after time.Duration
 	d, err := inprocess.On(b.Context(), p, db, func(at inprocess.Progress) {
+		// Regions is nil until the load starts, so the loading of rows does not count.
 		if at.Regions == nil {
 			return
 		}
@@ -110,8 +111,8 @@ func MeasureClient(b *testing.B, p *plan.Plan, db sqltarget.Database, begun func
 	return d, float64((after - before).Microseconds()) / float64(d.Summary.Committed)
 }
 
-// CompareForms loads TPC-C into each database by its name, and makes its clients work for five rounds, one database
-// after another in each. It reports the medians of client CPU and throughput.
+// CompareForms loads TPC-C into each database, by name. In each of five rounds, it runs the clients of the databases
+// one after another. It reports the medians of client CPU time and throughput.
 func CompareForms(b *testing.B, p *plan.Plan, dbs map[string]sqltarget.Database) {
 	b.Helper()
 	const rounds, lasts = 5, 4 * time.Second
@@ -128,6 +129,7 @@ func CompareForms(b *testing.B, p *plan.Plan, dbs map[string]sqltarget.Database)
 		b.Logf("%s: loaded in %v", name, time.Since(began).Round(100*time.Millisecond))
 		sides = append(sides, &side{name: name})
 	}
+	// Alternate between the databases, so that a slow phase of the machine affects all of them.
 	for round := range rounds {
 		line := fmt.Sprintf("round %d:", round)
 		for _, x := range sides {
@@ -144,9 +146,9 @@ func CompareForms(b *testing.B, p *plan.Plan, dbs map[string]sqltarget.Database)
 	b.ReportMetric(0, "ns/op")
 }
 
-// DriveWorkload makes each client run transactions of a workload one after another. It returns this process's CPU time
-// in microseconds for each committed transaction, and the number of committed transactions in a second. It also returns
-// the number of the first type (TPC-C's new orders) in a minute.
+// DriveWorkload makes each client run transactions back to back. us is this process's CPU time in microseconds per
+// committed transaction. rate is the number of committed transactions per second. tpmC is the number of committed
+// transactions of the first type (TPC-C's new orders) per minute.
 func DriveWorkload(b *testing.B, db sqltarget.Database, p *plan.Plan, stream uint32, lasts time.Duration) (us, rate, tpmC float64) {
 	b.Helper()
 	done := make(chan txn.Outcome, FormClients)

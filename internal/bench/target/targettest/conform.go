@@ -1,5 +1,5 @@
-// Package targettest holds databases to the contract of target.Database: whatever speaks it is loaded, played on by the
-// clients of two regions, audited, and its history is checked.
+// Package targettest tests databases against the contract of target.Database. It loads a database, runs the clients of
+// two regions, audits the rows, and checks the history.
 package targettest
 
 import (
@@ -20,21 +20,21 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// Runs of tests are not judged by how busy the machine is.
+// A busy test machine must not invalidate runs.
 func init() { load.IgnoreLateness() }
 
-// Within bounds each run of Conform.
+// Within is the timeout of each run of Conform.
 const Within = 2 * time.Minute
 
-// Topology is two regions.
+// Topology returns a topology of two regions, with one partition and one replica each.
 func Topology() geo.Topology {
 	return geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
 }
 
 const traced = "[Invariants, Isolation]"
 
-// workloads are the workloads of Conform, as in spec.workload, with their verifications. TPC-C is the only workload
-// that deletes rows, and only if no history is recorded: it runs both ways.
+// workloads are the workloads of Conform, as in spec.workload, with their verifications. TPC-C runs twice: it is the
+// only workload that deletes rows, and it does so only if no history is recorded.
 var workloads = map[string]struct{ spec, verify string }{
 	"tpcc":      {`{tpcc: {rowsPercent: 2}}`, "[Invariants]"},
 	"recorded":  {`{tpcc: {rowsPercent: 2}}`, traced},
@@ -44,8 +44,8 @@ var workloads = map[string]struct{ spec, verify string }{
 		`mix: {read: 30, update: 20, readModifyWrite: 15, insert: 15, scan: 20}}}`, traced},
 }
 
-// Conform tests a database that is reached by target.Statements with Statements and Workloads. open creates the
-// database, and closes it when its test ends.
+// Conform runs Statements and Workloads on a database whose clients are a target.Statements. open creates the database,
+// and closes it when its test ends.
 func Conform(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
 	if promises == 0 {
 		t.Fatalf("promises: level 0 is none, and every history has it; the least that can be checked is %v", isolation.ReadCommitted)
@@ -60,8 +60,8 @@ func Conform(t *testing.T, engine string, promises isolation.Level, open func(*t
 }
 
 // Workloads runs each workload on a database that open creates. It fails unless every run is valid, the data matches
-// the transactions that the clients know to be committed, and histories have the promised level. It is the test for a
-// database with a separate target.Target, which takes whole transactions.
+// the transactions that clients know to be committed, and histories satisfy the promised level. Call it directly for a
+// database with its own target.Target, which takes whole transactions.
 func Workloads(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
 	for name, w := range workloads {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +77,8 @@ func Workloads(t *testing.T, engine string, promises isolation.Level, open func(
 	}
 }
 
-// Plan plans a run of 20 clients in each of two regions for a second, whose invariants and history are verified: spec
-// is a manifest's spec.workload.
+// Plan returns a plan for a run of one second with 20 clients in each of two regions, whose invariants and history are
+// verified. spec is a manifest's spec.workload.
 func Plan(t *testing.T, engine, spec string, promises isolation.Level) *plan.Plan {
 	t.Helper()
 	return verified(t, engine, spec, traced, promises)
@@ -110,8 +110,8 @@ spec:
 	return p
 }
 
-// Judge fails unless a run passed with work done and no transaction was lost to failures of the database, which the
-// test does not provoke. It logs the checks, and the number of uncommitted transactions with their reasons.
+// Judge fails the test unless the run passed with at least 10 committed transactions. No transaction may fail because
+// of the database, since the test provokes no failures. It logs the checks, and the uncommitted transactions by reason.
 func Judge(t *testing.T, d *result.Document) {
 	t.Helper()
 	if d.Verdict != v1alpha1.VerdictPassed || d.Summary.Committed < 10 {

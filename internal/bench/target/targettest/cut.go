@@ -10,16 +10,16 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// CutAtCommit cuts the connection of a client during a commit: before the database has received it, and after it has
-// been served, so that only the answer is lost. Either way the outcome is unknown to the client. The session continues
-// over another connection, which finds the actual outcome of the transaction. arm makes the next commit be cut. db has
-// one connection for each region.
+// CutAtCommit cuts a client's connection during commits: either before the database receives the commit, or after it
+// has executed it, so that only the answer is lost. In both cases the client must report an unknown outcome. The
+// session must continue over another connection, which then reads the actual outcome. arm makes the proxy cut the next
+// commit. db has one connection per region.
 func CutAtCommit(t *testing.T, p *plan.Plan, db target.Database, arm func(served bool)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Within)
 	defer cancel()
 	s := db.Clients(0).(*target.Statements)
-	defer s.Close() //nolint:errcheck // it holds nothing that matters here
+	defer s.Close() //nolint:errcheck // it has nothing to release
 	c, err := (&statements{p: p, db: db, s: s}).loaded(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -40,6 +40,7 @@ func CutAtCommit(t *testing.T, p *plan.Plan, db target.Database, arm func(served
 			t.Errorf("a commit whose connection is cut (served: %v) ended as %v, cause %v, reason %q, not unknown", served, o.Status, o.Cause, o.Reason)
 		}
 		var found []byte
+		// The new connection shows whether the commit took effect, which the client could not know.
 		err = c.commit(ctx, func(c txn.Ctx) (err error) {
 			found, err = c.Get(k)
 			if err == txn.ErrNotFound {

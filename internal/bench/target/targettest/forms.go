@@ -32,7 +32,7 @@ type Client struct {
 	done    chan txn.Outcome
 }
 
-// NewClient opens a client of the first region, which ends with the test.
+// NewClient opens a client of the first region, which is closed when the test ends.
 func NewClient(t testing.TB, db target.Database) *Client {
 	t.Helper()
 	return clientOf(t, db.Clients(0).(*target.Statements))
@@ -45,6 +45,7 @@ func clientOf(t testing.TB, clients *target.Statements) *Client {
 	var err error
 	c.session, err = clients.Open(t.Context(), func(outcomes []txn.Outcome) {
 		for _, o := range outcomes {
+			// The target may reuse the result's bytes once the sink returns.
 			o.Result = slices.Clone(o.Result)
 			c.done <- o
 		}
@@ -56,14 +57,14 @@ func clientOf(t testing.TB, clients *target.Statements) *Client {
 	return c
 }
 
-// Run runs a transaction to its end.
+// Run runs a transaction and returns its outcome.
 func (c *Client) Run(x *txn.Transaction) txn.Outcome {
 	c.session.Submit(x)
 	c.session.Flush()
 	return <-c.done
 }
 
-// FormSpecs are the workloads that have SQL of their own with all of their transactions, as in spec.workload.
+// FormSpecs are the workloads with an SQL form, as in spec.workload. Each mix has all transactions of the workload.
 var FormSpecs = map[string]string{
 	"smallbank": "{smallbank: {customers: 100, multiHomePercent: 30, hotPercent: 50}}",
 	"tpcc": "{tpcc: {rowsPercent: 2, warehousesPerPartition: 2, rollbackPercent: 10, remote: {distributionRatioPercent: 30, distributionDegree: 2, paymentPercent: 30}, " +
@@ -71,16 +72,15 @@ var FormSpecs = map[string]string{
 }
 
 // LosingSpecs are mixes of SmallBank in which amalgamate loses money if updates are lost, because it writes values that
-// it has read before.
+// it has computed from earlier reads.
 var LosingSpecs = map[string]string{
 	"all":      "{smallbank: {customers: 100, hotPercent: 90}}",
 	"deposits": "{smallbank: {customers: 100, hotPercent: 90, mix: {balance: 0, writeCheck: 0, depositChecking: 40, transactSavings: 20, amalgamate: 40}}}",
 }
 
-// FormsAgree plays the same calls on two databases of a plan, whose transactions are procedures and SQL. It fails
-// unless they have the same outcomes, leave the same rows and have the same audits. rows passes the rows of the
-// procedures to put, in hexadecimal digits. It returns the rows of SQL by the names of their tables, as COPY prints
-// them.
+// FormsAgree runs the same transactions on two databases of a plan, as procedures on one and as SQL on the other. It
+// fails unless both have the same outcomes, rows and audits. rows calls put with each row of the procedures, in
+// hexadecimal digits. It returns the rows of SQL by table name, in the format of COPY.
 func FormsAgree(t *testing.T, p *plan.Plan, procedures, sql sqltarget.Database, rows func(put func(k, value string)) map[string][]string) {
 	t.Helper()
 	dbs := []sqltarget.Database{procedures, sql}
@@ -161,8 +161,8 @@ func FormsAgree(t *testing.T, p *plan.Plan, procedures, sql sqltarget.Database, 
 	}
 }
 
-// FormHolds runs a plan on a database. The history must have the planned level, and the data must match the committed
-// transactions.
+// FormHolds runs a plan on a database. The history must satisfy the planned level, and the data must match the
+// committed transactions.
 func FormHolds(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
 	d, err := inprocess.On(t.Context(), p, db, nil)
@@ -176,8 +176,8 @@ func FormHolds(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	}
 }
 
-// FormLosesMoney runs a plan of LosingSpecs, as for a serializable database, on a database that loses updates. Sums and
-// history must both show the loss.
+// FormLosesMoney runs a plan of LosingSpecs on a database that loses updates, but verifies serializability. Both the
+// sums and the history must show the loss.
 func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
 	d, err := inprocess.On(t.Context(), p, db, nil)
@@ -195,19 +195,19 @@ func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	}
 }
 
-// FormLoad is a load of a database whose transactions are SQL, with the expected tables after it. O are the options of
-// the database.
+// FormLoad is a case of FormLoads: a load of a database whose transactions are SQL. O is the type of the database's
+// options.
 type FormLoad[O any] struct {
 	What   string
 	Plan   *plan.Plan
 	Change func(*O)
-	// Meanwhile is SQL of another user after the database was opened. Refused is contained in the error of the load; empty
-	// means no error.
+	// Meanwhile is SQL that another user executes after the database was opened. Refused is a part of the load's expected
+	// error, or "" if the load must succeed.
 	Meanwhile, Refused string
 	Want               string
 }
 
-// FormLoads plays loads, one after another, on a database that is opened for each. run runs SQL of another user, and
+// FormLoads runs the cases one after another, and opens the database for each. run executes SQL as another user, and
 // there lists the tables.
 func FormLoads[O any](t *testing.T, cases []FormLoad[O], options func() O, open func(*plan.Plan, O) (sqltarget.Database, error), run func(sql string), there func() []string) {
 	t.Helper()
@@ -233,7 +233,7 @@ func FormLoads[O any](t *testing.T, cases []FormLoad[O], options func() O, open 
 	}
 }
 
-// Deposit is the n-th transaction of SmallBank that deposits an amount in the checking account of customer 1.
+// Deposit returns the n-th transaction of SmallBank, which deposits an amount into the checking account of customer 1.
 func Deposit(n, amount uint64) *txn.Transaction {
 	const depositChecking, customer = 4, 1
 	args := binary.BigEndian.AppendUint64(make([]byte, 0, 24), customer)
@@ -241,10 +241,10 @@ func Deposit(n, amount uint64) *txn.Transaction {
 	return &txn.Transaction{ID: txn.MakeID(1, n), Proc: depositChecking, Args: args}
 }
 
-// FormCutAtCommit cuts the connection of a client of SmallBank in SQL during commits: before the database has received
-// them, and after they have been served. Either way the outcome is unknown, and the next deposit finds the actual
-// outcome of the last deposit. arm makes the next commit be cut, and balance returns the balance of customer 1's
-// checking account. It returns a function that deposits 5 there.
+// FormCutAtCommit cuts a client's connection during commits of SmallBank in SQL: either before the database receives
+// the commit, or after it has executed it. In both cases the outcome must be unknown, and the next deposit shows the
+// actual outcome. arm makes the proxy cut the next commit. balance returns the balance of customer 1's checking
+// account. FormCutAtCommit returns a function that deposits 5 into the account.
 func FormCutAtCommit(t *testing.T, clients *target.Statements, arm func(served bool), balance func() int) (deposit func() txn.Outcome) {
 	t.Helper()
 	c, deposits := clientOf(t, clients), uint64(0)
@@ -272,9 +272,9 @@ func FormCutAtCommit(t *testing.T, clients *target.Statements, arm func(served b
 	return deposit
 }
 
-// FormCutAtBegin cuts the connection of a client of SmallBank in SQL at the start of a transaction: before the database
-// has received it, and after it has been served. Either way the transaction is refused, and the next transaction
-// commits. arm makes the next start be cut.
+// FormCutAtBegin cuts a client's connection at the start of a transaction of SmallBank in SQL: either before the
+// database receives the start, or after it has executed it. In both cases the transaction must be refused, and the next
+// transaction must commit. arm makes the proxy cut the next start.
 func FormCutAtBegin(t *testing.T, clients *target.Statements, arm func(served bool)) {
 	t.Helper()
 	c := clientOf(t, clients)
@@ -289,23 +289,23 @@ func FormCutAtBegin(t *testing.T, clients *target.Statements, arm func(served bo
 	}
 }
 
-// roundTrips are the numbers of round trips of FormSpecs' transactions, including COMMIT. There are two numbers if a
-// last name may need a lookup, or if nothing may be left to deliver.
+// roundTrips are the numbers of round trips per transaction of FormSpecs, including COMMIT. A transaction has two
+// numbers if a last name may need a lookup, or if there may be nothing to deliver.
 var roundTrips = map[string][]int64{
 	"lookup": {2}, "balance": {2}, "writeCheck": {3}, "depositChecking": {2}, "transactSavings": {2}, "amalgamate": {3},
 	"newOrder": {3}, "payment": {3, 4}, "orderStatus": {3, 4}, "delivery": {2, 4}, "stockLevel": {2}, "updateStock": {2}, "updateBalance": {2}, "selectBalance": {2},
 }
 
-// RoundTrips runs the steps of a transaction: begin, read a row, write it, read another row, commit. It fails unless
-// they send the given numbers of messages. sent is the number of messages that clients have sent so far, each after the
-// answer to the last message.
+// RoundTrips executes the steps of a transaction: begin, read a row, write it, read another row, commit. It fails
+// unless the steps send the numbers of messages in want. sent returns the number of messages that clients have sent so
+// far; they send each after the answer to the previous one.
 func RoundTrips(t *testing.T, clients *target.Statements, sent func() int64, want [5]int64) {
 	t.Helper()
 	c, err := clients.Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // the server goes
+	defer c.Close() //nolint:errcheck // the server is stopped
 	var st target.Statement
 	var got [5]int64
 	for i, step := range []func() error{
@@ -326,9 +326,9 @@ func RoundTrips(t *testing.T, clients *target.Statements, sent func() int64, wan
 	}
 }
 
-// FormRoundTrips plays transactions of a plan of FormSpecs, one after another. It fails unless each takes the allowed
-// number of round trips, plus more. sent is the number of messages that clients have sent so far, each after the answer
-// to the last message.
+// FormRoundTrips runs transactions of a plan of FormSpecs, one after another. It fails unless each takes an allowed
+// number of round trips, plus more. sent returns the number of messages that clients have sent so far; they send each
+// after the answer to the previous one.
 func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more int64, sent func() int64) {
 	t.Helper()
 	const terminals, known, transactions, rare = 20, 200, 800, 10
@@ -340,7 +340,7 @@ func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more
 		r := generator.Next(i%terminals, 0, x)
 		before := sent()
 		o := c.Run(x)
-		// The first transactions also prepare their statements.
+		// Skip the first transactions, which also prepare their statements.
 		if kind := p.Workload.Types()[r.Type]; o.Status == txn.Committed && i >= known {
 			if counts[kind] == nil {
 				counts[kind] = map[int64]int{}
@@ -354,7 +354,7 @@ func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more
 		for _, n := range counts[kind] {
 			all += n
 		}
-		// A message may come in two pieces, rarely.
+		// A message may occasionally arrive in two pieces and count twice.
 		maps.DeleteFunc(counts[kind], func(_ int64, n int) bool { return rare*n < all })
 		got := slices.Sorted(maps.Keys(counts[kind]))
 		want := slices.Clone(roundTrips[kind])
@@ -367,16 +367,17 @@ func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more
 	}
 }
 
-// spoiled is a workload some of whose rows are wrong when they are loaded.
+// spoiled is TPC-C with some wrong rows in its initial data.
 type spoiled struct {
 	*tpcc.TPCC
 	seed uint64
 }
 
-// Rows alters about one row of a hundred: it omits the row, adds a copy under another key, or changes a number in it.
+// Rows changes about one row in a hundred: it omits the row, adds a copy under another key, or changes a number in it.
+// In tables 1 and 2, which have few rows, it changes one row in three.
 func (s spoiled) Rows(c geo.Cell, put func(k txn.Key, value []byte)) {
 	rng := rand.New(rand.NewPCG(s.seed, uint64(c.Home)))
-	// Offsets of numbers in rows, by table, for the numbers that audits sum or compare.
+	// Offsets of the numbers in rows that audits sum or compare, by table.
 	numbers := map[txn.Table][]int{1: {7}, 2: {7, 11}, 3: {7, 15, 23}, 4: {3}, 5: {5, 7, 23}, 6: {9, 10, 11}, 8: {11}}
 	s.TPCC.Rows(c, func(k txn.Key, value []byte) {
 		rare := 100
@@ -393,7 +394,7 @@ func (s spoiled) Rows(c geo.Cell, put func(k txn.Key, value []byte)) {
 		case what == 1 && (k.Table() == 6 || k.Table() == 7 || k.Table() == 8):
 			put(k, value)
 			b := []byte(k)
-			b[14] ^= 0x80 // of O_ID
+			b[14] ^= 0x80 // a byte of O_ID
 			put(txn.Key(b), value)
 		case len(places) > 0:
 			b := slices.Clone(value)
@@ -405,9 +406,9 @@ func (s spoiled) Rows(c geo.Cell, put func(k txn.Key, value []byte)) {
 	})
 }
 
-// AuditsAgree loads TPC-C of which some rows are wrong, and fails unless the database finds by SQL what Audit finds in
-// the rows: the same sums under the same names, and each of the twelve conditions broken. The database has no foreign
-// keys.
+// AuditsAgree loads TPC-C with some wrong rows. It fails unless the audit in SQL equals the result of Audit over the
+// rows: the same sums under the same names. It also fails unless each of the twelve consistency conditions was
+// violated. The database has no foreign keys.
 func AuditsAgree(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
 	found := map[string]bool{}
@@ -427,7 +428,7 @@ func AuditsAgree(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 		}
 		got, want := a[0][1].Sums, w.Audit(audit.All(rows))
 		for _, sums := range []map[string]int64{got, want} {
-			delete(sums, "customers-by-name") // an index of the database's own misses no entry
+			delete(sums, "customers-by-name") // the database maintains its own indexes, so they miss no entry
 			delete(sums, "orders-by-customer")
 			maps.DeleteFunc(sums, func(_ string, n int64) bool { return n == 0 })
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// Script plays transactions in an order given by the test, statement by statement, each client over a separate
-// connection. It judges the values that they saw. An anomaly that a database allows appears every time, in a history
-// without anything else. Its clock counts the steps, a millisecond each.
+// Script executes transactions statement by statement, in an order that the test determines, each client over a
+// separate connection. It records the history of the values that they read. An anomaly that a database allows appears
+// every time, in a history without other transactions. The script's clock advances by a millisecond per step.
 type Script struct {
 	t       testing.TB
 	ctx     context.Context
@@ -28,8 +28,8 @@ type Script struct {
 	clients uint64
 }
 
-// NewScript loads the rows of a plan's workload and starts a script on it. The database is closed at the end of the
-// script. names names keys.
+// NewScript loads the rows of a plan's workload and starts a script on them. It closes the database when the test ends.
+// names maps keys to names for explanations.
 func NewScript(t testing.TB, p *plan.Plan, db sqltarget.Database, names map[txn.Key]string) *Script {
 	t.Helper()
 	t.Cleanup(func() {
@@ -47,7 +47,7 @@ func NewScript(t testing.TB, p *plan.Plan, db sqltarget.Database, names map[txn.
 	return s
 }
 
-// Client connects a client of a region.
+// Client connects a client to the database in a region.
 func (s *Script) Client(region geo.Region, name string) *ScriptClient {
 	s.t.Helper()
 	c, err := s.db.Clients(region).(*target.Statements).Connect(s.ctx)
@@ -64,7 +64,8 @@ func (s *Script) step() time.Duration {
 	return s.clock
 }
 
-// Explain returns the smallest history in words that violates a level; empty if the history has the level.
+// Explain describes the smallest part of the history that violates level l. It returns "" if the history satisfies the
+// level.
 func (s *Script) Explain(l isolation.Level) string {
 	v := history.Check(&s.history, l)
 	if v.Passed {
@@ -73,7 +74,7 @@ func (s *Script) Explain(l isolation.Level) string {
 	return v.Explanation
 }
 
-// ScriptClient is a client of a Script. It has one transaction at a time.
+// ScriptClient is a client of a Script. It executes one transaction at a time.
 type ScriptClient struct {
 	s          *Script
 	connection target.Connection
@@ -85,10 +86,10 @@ type ScriptClient struct {
 	under     history.Txn
 	recorder  history.Recorder
 	seen      map[txn.Key]txn.ID
-	wrong     error // of a write
+	wrong     error // error of the latest write
 }
 
-// Begin begins a transaction.
+// Begin starts a transaction.
 func (c *ScriptClient) Begin() {
 	c.s.t.Helper()
 	c.sent++
@@ -113,8 +114,8 @@ func (c *ScriptClient) Read(k txn.Key) {
 	}
 }
 
-// Write writes a row, which the transaction has read, and reports whether it could: a conflict ends the transaction,
-// and anything else fails the test.
+// Write writes a row that the transaction has read, and reports whether it succeeded. A conflict ends the transaction;
+// any other error fails the test.
 func (c *ScriptClient) Write(k txn.Key) bool {
 	c.s.t.Helper()
 	c.s.step()
@@ -128,7 +129,7 @@ func (c *ScriptClient) Write(k txn.Key) bool {
 	return c.wrong == nil
 }
 
-// abort ends a transaction that the database has aborted for a conflict.
+// abort ends a transaction after an error, which must be a conflict.
 func (c *ScriptClient) abort(err error) {
 	c.s.t.Helper()
 	if f := c.s.db.Clients(0).(*target.Statements).Classify(err); f.Cause != txn.CauseConflict {
@@ -141,7 +142,7 @@ func (c *ScriptClient) abort(err error) {
 	c.s.history.Add(c.region, &c.under)
 }
 
-// Commit ends the transaction, and reports whether it has committed, as Write.
+// Commit ends the transaction and reports whether it has committed. It handles errors like Write.
 func (c *ScriptClient) Commit() bool {
 	c.s.t.Helper()
 	if err := c.statement.Commit(c.s.ctx); err != nil {
@@ -153,10 +154,10 @@ func (c *ScriptClient) Commit() bool {
 	return true
 }
 
-// writerMark is the prefix of values that a script has written, unlike loaded values.
+// writerMark is the prefix of values that a script has written. Loaded values do not have it.
 const writerMark = "written by "
 
-// scripted keeps the writer of a row's version as its value.
+// scripted is the recorder's view of a transaction. It stores the ID of the writer as the value of a row.
 type scripted struct{ c *ScriptClient }
 
 func (x scripted) Get(k txn.Key) ([]byte, error) {

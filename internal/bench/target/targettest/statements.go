@@ -15,19 +15,21 @@ import (
 )
 
 const (
-	// table holds the rows of these checks; no workload uses it.
+	// table has the rows of these checks; no workload uses it.
 	table = txn.MaxTable
-	// procedureID is no procedure's of a workload, so that a target that knows those takes the transactions for any.
+	// procedureID is not the ID of any workload's procedure, so that no target mistakes these transactions for a
+	// workload's.
 	procedureID txn.ProcID = 1000
-	// randomTransactions is the number of transactions that check the statements.
+	// randomTransactions is the number of random transactions that check the statements.
 	randomTransactions = 200
 )
 
-// Statements tests properties of a database reached by target.Statements that workload runs do not show. Statements
-// must return and leave the right rows, with store.View as the model. A data set must replace the previous data set.
-// Running statements must count as pending. A session that closes in the middle of a transaction must leave nothing in
-// the database. It returns all violations; each message starts with the part that was tested: load, statements,
-// activity or close.
+// Statements tests properties that runs of workloads do not show, on a database whose clients are a target.Statements.
+// Statements must return and leave the same rows as the model, store.View. A data set must replace the previous data
+// set. Running statements must count as pending. A session that is closed during a transaction must leave nothing in
+// the database.
+//
+// It returns all violations. Each message starts with the tested part: load, statements, activity or close.
 func Statements(ctx context.Context, p *plan.Plan, db target.Database) error {
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
@@ -35,7 +37,7 @@ func Statements(ctx context.Context, p *plan.Plan, db target.Database) error {
 	if !ok {
 		return fmt.Errorf("statements: the clients of the database are a %T, not a *target.Statements", db.Clients(0))
 	}
-	defer s.Close() //nolint:errcheck // it holds nothing that matters here
+	defer s.Close() //nolint:errcheck // it has nothing to release
 	x := &statements{p: p, db: db, s: s}
 	var wrong []error
 	for _, c := range []struct {
@@ -65,7 +67,7 @@ type client struct {
 	session  target.Session
 	outcomes chan txn.Outcome
 	sent     uint64
-	// body is the body of the next transaction.
+	// body of the next transaction
 	body func(txn.Ctx) error
 	// began, if not nil, receives the context of each Begin.
 	began func(context.Context)
@@ -84,7 +86,7 @@ func (w watched) Begin(ctx context.Context, t *txn.Transaction) (target.Statemen
 	return w.Connection.Begin(ctx, t)
 }
 
-// open opens a session for transactions of the checks' own.
+// open opens a session whose only procedure runs client.body.
 func (x *statements) open(ctx context.Context) (*client, error) {
 	c := &client{outcomes: make(chan txn.Outcome, 1)}
 	own := &target.Statements{Placement: x.s.Placement, Connections: x.s.Connections, Classify: x.s.Classify, Pending: x.s.Pending}
@@ -106,7 +108,7 @@ func (x *statements) open(ctx context.Context) (*client, error) {
 	return c, err
 }
 
-// begin hands over a transaction.
+// begin submits a transaction.
 func (c *client) begin(body func(txn.Ctx) error) {
 	c.sent++
 	c.body = body
@@ -125,7 +127,7 @@ func (c *client) transact(ctx context.Context, body func(txn.Ctx) error) (txn.Ou
 	}
 }
 
-// commit runs a transaction without competitors, which has no reason not to commit.
+// commit runs a transaction that has no competitors, and fails unless it commits.
 func (c *client) commit(ctx context.Context, body func(txn.Ctx) error) error {
 	o, err := c.transact(ctx, body)
 	if err == nil && o.Status != txn.Committed {
@@ -147,7 +149,7 @@ func (x *statements) loaded(ctx context.Context) (*client, error) {
 	return x.open(ctx)
 }
 
-// load: the second data set replaces the first.
+// load checks that a second data set replaces the first.
 func (x *statements) load(ctx context.Context) (err error) {
 	c, err := x.loaded(ctx)
 	if err != nil {
@@ -180,7 +182,7 @@ func (x *statements) load(ctx context.Context) (err error) {
 	return err
 }
 
-// random checks that random statements return and leave the same rows as on a store.View.
+// random checks that random statements return and leave the same rows as store.View.
 func (x *statements) random(ctx context.Context) (err error) {
 	c, err := x.loaded(ctx)
 	if err != nil {
@@ -206,13 +208,13 @@ func (x *statements) random(ctx context.Context) (err error) {
 	return nil
 }
 
-// model is the rows that should be there.
+// model is the expected rows of the database.
 type model struct {
 	rows *store.Hash
 	rng  *rand.Rand
 }
 
-// transaction runs a random transaction, followed by a transaction that reads its effects.
+// transaction runs a random transaction, then a transaction that checks its effects.
 func (m *model) transaction(ctx context.Context, c *client) error {
 	var wrong error
 	view := store.View{Rows: m.rows}
@@ -264,15 +266,15 @@ func (m *model) transaction(ctx context.Context, c *client) error {
 	return err
 }
 
-// manyRows is the number of rows of a group that is scanned, and not written.
+// manyRows is the number of rows in a group that is scanned but not written.
 const manyRows = 100
 
-// member is a row of a group.
+// member returns the key of row i of a group.
 func member(group, i byte) txn.Key {
 	return txn.OrderedKey(table, uint64(group), []byte{group}, []byte{i})
 }
 
-// keys are the rows of the checks: of three groups, and some of none.
+// keys are the rows of the checks: rows of three groups, and rows without a group.
 var keys = func() (keys []txn.Key) {
 	for g := range byte(3) {
 		for i := range byte(6) {
@@ -287,7 +289,7 @@ var keys = func() (keys []txn.Key) {
 
 func (m *model) key() txn.Key { return keys[m.rng.IntN(len(keys))] }
 
-// bounds draws a range of one group: all of it, or from one key to another or to the end.
+// bounds returns a random range in one group: the whole group, from a key to the end, or from the start to a key.
 func (m *model) bounds() txn.Range {
 	k, most := m.key(), 4
 	for !k.Ordered() {
@@ -310,7 +312,7 @@ func (m *model) bounds() txn.Range {
 	return r
 }
 
-// step runs a random statement on both sides.
+// step executes a random statement on the database and on the model.
 func (m *model) step(c txn.Ctx, view *store.View) error {
 	switch m.rng.IntN(6) {
 	case 0:
@@ -321,6 +323,7 @@ func (m *model) step(c txn.Ctx, view *store.View) error {
 		for i := range wanted {
 			wanted[i] = m.key()
 		}
+		// A repeated key in GetAll is allowed, and a target may deduplicate it wrongly.
 		if n := len(wanted); n > 2 && m.rng.IntN(2) == 0 {
 			wanted[n-1] = wanted[0]
 		}
@@ -357,7 +360,7 @@ func (m *model) step(c txn.Ctx, view *store.View) error {
 	return nil
 }
 
-// row is a statement's result for a row.
+// row is a row in a statement's result.
 type row struct {
 	key     txn.Key
 	value   []byte
@@ -384,7 +387,8 @@ func get(k txn.Key) func(txn.Ctx) ([]row, error) {
 	}
 }
 
-// same describes the difference of a statement between both sides.
+// same executes a statement on the database and on the model, and returns an error that describes the difference of the
+// results.
 func same(c txn.Ctx, view *store.View, what string, statement func(txn.Ctx) ([]row, error)) error {
 	got, gotErr := statement(c)
 	want, wantErr := statement(view)
@@ -401,7 +405,7 @@ func same(c txn.Ctx, view *store.View, what string, statement func(txn.Ctx) ([]r
 	return nil
 }
 
-// activity: a transaction that runs is pending, and it is over when its session is.
+// activity checks that a running transaction counts as pending, and that none does after its session is closed.
 func (x *statements) activity(ctx context.Context) error {
 	c, err := x.loaded(ctx)
 	if err != nil {
@@ -422,7 +426,7 @@ func (x *statements) activity(ctx context.Context) error {
 	return x.quiet(ctx)
 }
 
-// quiet fails unless nothing is pending.
+// quiet returns an error if any transaction is pending.
 func (x *statements) quiet(ctx context.Context) error {
 	a, err := x.db.Activity(ctx)
 	if err == nil && a.Pending != 0 {
@@ -431,7 +435,7 @@ func (x *statements) quiet(ctx context.Context) error {
 	return err
 }
 
-// close: a session that closes in the middle of a transaction leaves neither its writes nor its locks.
+// close checks that a session that is closed during a transaction leaves neither its writes nor its locks.
 func (x *statements) close(ctx context.Context) error {
 	c, err := x.loaded(ctx)
 	if err != nil {
@@ -470,9 +474,9 @@ func (x *statements) close(ctx context.Context) error {
 	if c, err = x.open(ctx); err != nil {
 		return err
 	}
-	defer c.session.Close() //nolint:errcheck // it has nothing under way
-	// Each connection has its turn, and one of them twice: a pool may use the connection last that was left in a
-	// transaction.
+	defer c.session.Close() //nolint:errcheck // no transaction is running
+	// Use each connection twice, and one of them three times: a pool may reuse the connection with the open transaction
+	// last.
 	for range 2*x.s.Connections + 1 {
 		var found []byte
 		err := c.commit(ctx, func(c txn.Ctx) error {
@@ -481,6 +485,7 @@ func (x *statements) close(ctx context.Context) error {
 				return err
 			}
 			found = bytes.Clone(v)
+			// If the closed session's locks remain, this write blocks or aborts.
 			c.Put(k, []byte("of the next session"))
 			c.Delete(k)
 			return nil

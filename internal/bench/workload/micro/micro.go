@@ -1,9 +1,9 @@
 // Package micro is the microbenchmark of SDUR (Sciascia and Pedone, "Geo-Replicated Storage with Scalable Deferred
-// Update Replication", section VI.A). Each transaction reads and updates two items of 4 bytes, both of one partition
-// (local) or of two (global). An item counts its updates, so that a lost or repeated update shows at the end.
+// Update Replication", section VI.A). Each transaction reads and updates two items of 4 bytes, either in one partition
+// (local) or in two (global). An item counts its updates, which reveals lost and repeated updates after the run.
 //
-// The paper's partition is a group of servers that hold the same rows, which is a cell here: a partition number of a
-// home region.
+// A partition in the paper is a group of servers that store the same rows. It corresponds to a cell here: a partition
+// number of a home region.
 package micro
 
 import (
@@ -40,7 +40,7 @@ type Micro struct {
 	topology *geo.Topology
 }
 
-// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+// New binds the workload to a topology. Errors name the manifest's field and its valid values.
 func New(spec v1alpha1.Micro, seed uint64, t *geo.Topology) (*Micro, error) {
 	const field = "spec.workload.micro."
 	if spec.ItemsPerPartition < 2 || spec.ItemsPerPartition > 1_000_000_000 {
@@ -52,16 +52,16 @@ func New(spec v1alpha1.Micro, seed uint64, t *geo.Topology) (*Micro, error) {
 	return &Micro{spec, seed, t}, nil
 }
 
-// Name is micro.
+// Name implements workload.Workload.
 func (w *Micro) Name() string { return "micro" }
 
-// Types returns the types of TypesOf.
+// Types implements workload.Workload.
 func (w *Micro) Types() []string { return typeNames }
 
 // TypesOf returns the names of the transaction types.
 func TypesOf(*v1alpha1.Micro) []string { return typeNames }
 
-// Never returns the reason why no transaction of a type runs, or an empty string if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some run.
 func Never(spec *v1alpha1.Micro, transaction string) string {
 	switch {
 	case transaction == typeNames[typeGlobal] && spec.GlobalPercent == 0, transaction == typeNames[typeLocal] && spec.GlobalPercent == 100:
@@ -75,7 +75,7 @@ func (w *Micro) Shares() []workload.Share {
 	return []workload.Share{workload.Percent("global", "transactions", w.spec.GlobalPercent)}
 }
 
-// Rows loads one cell: items that were never updated.
+// Rows implements workload.Workload. Loaded items have an update count of 0.
 func (w *Micro) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	p := w.topology.Placement()
 	for n := range uint64(w.spec.ItemsPerPartition) {
@@ -89,7 +89,7 @@ func (w *Micro) Size() workload.Size {
 	return workload.Size{Field: "itemsPerPartition", Value: w.spec.ItemsPerPartition, Rows: n, Bytes: n * (keySize + itemSize)}
 }
 
-// Everywhere loads nothing: each row has a place.
+// Everywhere implements workload.Workload. It loads nothing: each row belongs to a cell.
 func (w *Micro) Everywhere(func(txn.Key, []byte)) {}
 
 // KeyName names an item by its number: item(17).
@@ -100,7 +100,7 @@ func (w *Micro) KeyName(k txn.Key) string {
 	return fmt.Sprintf("item(%d)", k.Shard())
 }
 
-// Audit sums up the updates that items have counted.
+// Audit sums the update counts and counts the items.
 func (w *Micro) Audit(rows workload.Rows) map[string]int64 {
 	var updates, items int64
 	rows.Each(func(_ txn.Key, value []byte) {
@@ -112,8 +112,8 @@ func (w *Micro) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditUpdates: updates, auditItems: items}
 }
 
-// Verify checks that every copy has all items, and that these have counted the committed updates: none was lost or made
-// twice.
+// Verify checks that every copy has all items, and that the sum of their update counts equals the number of committed
+// updates: none was lost or applied twice.
 func (w *Micro) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	checks := []workload.Check{
 		workload.WithinLedger("micro-updates", auditUpdates, 0, copies, ledger[ledgerUpdates]),
@@ -130,18 +130,18 @@ type generator struct {
 	w         *Micro
 	region    geo.Region
 	rng       *rand.Rand
-	counts    [1]workload.Count // of Micro.Shares
+	counts    [1]workload.Count // for Micro.Shares
 	committed *workload.Committed
 	slab      workload.Slab
 }
 
-// NewGenerator makes the transactions of the clients of one load generator.
+// NewGenerator implements workload.Workload.
 func (w *Micro) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	return &generator{w: w, region: c.Region, rng: rand.New(rand.NewPCG(w.seed, uint64(c.Stream))),
 		committed: workload.NewCommitted(len(typeNames), c.Clients)}
 }
 
-// Next makes a transaction: two items of a cell in the client's region, or an item of such a cell and an item of any
+// Next returns a transaction on two items of a cell in the client's region, or on one item there and one item of any
 // other cell.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	place, items := g.w.topology.Placement(), uint64(g.w.spec.ItemsPerPartition)
@@ -166,16 +166,16 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	return workload.Request{Type: uint8(kind), Class: place.Class(t.Accesses)}
 }
 
-// Done counts committed transactions.
+// Done implements workload.Generator.
 func (g *generator) Done(client int, o txn.Outcome) { g.committed.Done(client, o) }
 
-// Late narrows the ledger by the truth about a transaction that was unknown.
+// Late implements workload.Generator.
 func (g *generator) Late(o txn.Outcome) { g.committed.Late(o) }
 
-// Ledger sums up the updates.
+// Ledger returns the number of updates.
 func (g *generator) Ledger() workload.Ledger {
 	return workload.Ledger{ledgerUpdates: g.committed.Times(itemsPerTransaction, typeLocal, typeGlobal)}
 }
 
-// Realised counts global transactions.
+// Realised returns the count for Micro.Shares.
 func (g *generator) Realised() []workload.Count { return g.counts[:] }

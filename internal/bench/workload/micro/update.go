@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// procUpdate is the procedure's number. It travels, so it never changes.
+// procUpdate is the procedure's number. It is part of messages, so it never changes.
 const procUpdate txn.ProcID = 64
 
 const table txn.Table = 0
@@ -22,13 +22,14 @@ const (
 	keySize = 9
 )
 
-// abortNoItem does not happen in a database that was loaded and works.
+// abortNoItem does not occur in a loaded database that works correctly.
 const abortNoItem = txn.Abort("no-item")
 
-// Procedures returns the only stored procedure.
+// Procedures returns the stored procedures; there is only one.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{update} }
 
-// keysOf returns the keys of both items, in one piece of memory, since this runs for every transaction on every node.
+// keysOf returns the keys of both items. They share one string to save allocations: this runs for every transaction on
+// every node.
 func keysOf(args []byte) [itemsPerTransaction]txn.Key {
 	var b [itemsPerTransaction * keySize]byte
 	for i := range itemsPerTransaction {
@@ -38,7 +39,7 @@ func keysOf(args []byte) [itemsPerTransaction]txn.Key {
 	return [itemsPerTransaction]txn.Key{s[:keySize], s[keySize:]}
 }
 
-// update reads both items and counts one more update in each. It returns the values read.
+// update reads both items and increments their update counts. It returns the values that it read.
 var update = &txn.Procedure{
 	ID:   procUpdate,
 	Name: "microUpdate",
@@ -74,5 +75,5 @@ var update = &txn.Procedure{
 	},
 }
 
-// Aborts are the reasons for which procedures abort.
+// Aborts are the reasons with which procedures abort.
 var Aborts = []txn.Abort{abortNoItem}

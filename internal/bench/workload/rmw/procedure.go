@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Numbers of the procedures. They travel, so they never change.
+// Procedure numbers. They are part of messages, so they never change.
 const (
 	procRMW       txn.ProcID = 16
 	procDependent txn.ProcID = 17
@@ -16,20 +16,20 @@ const (
 
 const table txn.Table = 0
 
-// abortNoRecord does not happen in a database that was loaded and works.
+// abortNoRecord does not occur in a loaded database that works correctly.
 const abortNoRecord = txn.Abort("no-record")
 
-// counterSize is the size of the part of a value that counts the writes of its record, big-endian; the remaining bytes
-// are payload.
+// counterSize is the size of the big-endian counter at the start of a value, which counts the writes of its record. The
+// remaining bytes are payload.
 const counterSize = 8
 
-// maxRecords is the most that a transaction may name.
+// maxRecords is the maximum number of records that a transaction may name.
 const maxRecords = 1000
 
 // keySize is the length of txn.IntKey.
 const keySize = 9
 
-// Procedures are the stored procedures.
+// Procedures returns the stored procedures.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{readModifyWrite, dependent} }
 
 // The arguments:
@@ -71,7 +71,7 @@ func (a args) check() error {
 	return nil
 }
 
-// duplicate returns an id that occurs twice.
+// duplicate returns an id that occurs twice; ok is false if there is none.
 func (a args) duplicate() (uint64, bool) {
 	ids := a[headSize : headSize+8*a.records()]
 	if a.records() > 32 {
@@ -95,7 +95,8 @@ func (a args) duplicate() (uint64, bool) {
 	return 0, false
 }
 
-// keys returns all keys in one string, keySize bytes each, since this runs for every transaction on every node.
+// keys returns all keys in one string, keySize bytes each, to save allocations: this runs for every transaction on
+// every node.
 func (a args) keys() txn.Key {
 	n := a.records()
 	var room [16 * keySize]byte
@@ -107,7 +108,7 @@ func (a args) keys() txn.Key {
 	return txn.Key(b)
 }
 
-// readModifyWrite reads all records. Of those to write it increments the counter and replaces the payload.
+// readModifyWrite reads all records. In each written record it increments the counter and replaces the payload.
 var readModifyWrite = &txn.Procedure{
 	ID:   procRMW,
 	Name: "rmw",
@@ -127,9 +128,9 @@ var readModifyWrite = &txn.Procedure{
 	Run: func(c txn.Ctx, b []byte) ([]byte, error) { return nil, args(b).run(c, args(b).keys(), nil) },
 }
 
-// dependent is readModifyWrite on one record fewer than its arguments name, and on at least two. The last record is one
-// of the last two that the arguments name. The counter of the first record selects it, by being even or odd. The choice
-// is unknown until the first record has been read.
+// dependent is readModifyWrite on one record fewer than its arguments name, and on at least two. The counter of the
+// first record selects the last record from the last two that the arguments name, by being even or odd. The choice is
+// unknown until the first record has been read.
 var dependent = &txn.Procedure{
 	ID:   procDependent,
 	Name: "dependent",
@@ -160,7 +161,7 @@ var dependent = &txn.Procedure{
 	},
 }
 
-// mode is the access mode of the i-th record.
+// mode returns the access mode of record i.
 func (a args) mode(i int) txn.Mode {
 	if i < a.writes() {
 		return txn.ReadWrite
@@ -168,8 +169,8 @@ func (a args) mode(i int) txn.Mode {
 	return txn.Read
 }
 
-// run reads the records of keys, and writes the records with a writing mode. choose, if not nil, replaces the last key
-// by the key that the counter of the first record selects.
+// run reads the records of keys and writes those with a writing mode. choose, if not nil, returns the last key, given
+// the counter of the first record.
 func (a args) run(c txn.Ctx, keys txn.Key, choose func(first uint64) txn.Key) error {
 	n, writes, payload := len(keys)/keySize, a.writes(), a.payloadSize()
 	// The new values share one allocation instead of one per write. It retains at most a few times the live memory.
@@ -200,5 +201,5 @@ func (a args) run(c txn.Ctx, keys txn.Key, choose func(first uint64) txn.Key) er
 	return nil
 }
 
-// Aborts are the reasons for which procedures abort.
+// Aborts are the reasons with which procedures abort.
 var Aborts = []txn.Abort{abortNoRecord}

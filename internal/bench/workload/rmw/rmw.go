@@ -35,7 +35,7 @@ type RMW struct {
 	mixes    [][]int32      // of the types, in percent
 }
 
-// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+// New binds the workload to a topology. Errors name the manifest's field and its valid values.
 func New(spec v1alpha1.RMW, seed uint64, t *geo.Topology) (*RMW, error) {
 	const field = "spec.workload.rmw."
 	w := &RMW{spec: spec, seed: seed, topology: t, names: TypesOf(&spec), mixes: mixes(&spec)}
@@ -112,16 +112,16 @@ func merged(spec *v1alpha1.RMW, x *v1alpha1.RMWType) v1alpha1.RMW {
 	return one
 }
 
-// check checks the parameters of one type; errors name its fields after the prefix field.
+// check checks the parameters of one type. Errors name its fields, prefixed with field.
 func check(spec *v1alpha1.RMW, field string, t *geo.Topology) error {
 	regions, partitions := int64(t.Placement().Regions), int64(t.Partitions)
 	n := int64(spec.RecordsPerTransaction)
 	hot := int64(spec.HotRecordsPerTransaction)
-	// A transaction with a dependent record names two for it.
+	// A transaction with a dependent record names two candidates for it.
 	if spec.DependentPercent > 0 {
 		n++
 	}
-	// Every home and partition must have enough records for a transaction that stays inside it, hot and cold apart.
+	// Every home and partition must have enough hot and enough cold records for a transaction that stays inside it.
 	cell := n
 	if hot > 0 {
 		cell = max(spec.HotRecords, hot) + n - hot
@@ -161,10 +161,10 @@ func locality(s *v1alpha1.RMW) workload.Locality {
 		ForeignSingleHomePercent: s.ForeignSingleHomePercent}
 }
 
-// Name is rmw.
+// Name implements workload.Workload.
 func (w *RMW) Name() string { return "rmw" }
 
-// Types returns the types of TypesOf.
+// Types implements workload.Workload.
 func (w *RMW) Types() []string { return w.names }
 
 // TypesOf returns the names of the types.
@@ -178,7 +178,7 @@ func TypesOf(spec *v1alpha1.RMW) (names []string) {
 	return names
 }
 
-// Never returns the reason why no transaction of a type runs, or an empty string if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some run.
 func Never(spec *v1alpha1.RMW, transaction string) string {
 	kind := slices.Index(TypesOf(spec), transaction)
 	for _, m := range mixes(spec) {
@@ -210,7 +210,7 @@ func (w *RMW) Shares() (out []workload.Share) {
 	return out
 }
 
-// Rows loads one cell: records with a counter of 0 and a payload from the seed.
+// Rows implements workload.Workload. Loaded records have a counter of 0 and a payload that derives from the seed.
 func (w *RMW) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	p := w.topology.Placement()
 	for n := uint64(0); ; n++ {
@@ -232,7 +232,7 @@ func (w *RMW) Size() workload.Size {
 	return workload.Size{Field: "records", Value: w.spec.Records, Rows: w.spec.Records, Bytes: w.spec.Records * (9 + int64(w.spec.ValueBytes))}
 }
 
-// Everywhere loads nothing: each row has a place.
+// Everywhere implements workload.Workload. It loads nothing: each row belongs to a cell.
 func (w *RMW) Everywhere(func(txn.Key, []byte)) {}
 
 // KeyName names a record by its number: record(17).
@@ -243,7 +243,7 @@ func (w *RMW) KeyName(k txn.Key) string {
 	return fmt.Sprintf("record(%d)", k.Shard())
 }
 
-// Audit sums up the counters.
+// Audit sums the counters and counts the records.
 func (w *RMW) Audit(rows workload.Rows) map[string]int64 {
 	var writes, records int64
 	rows.Each(func(_ txn.Key, value []byte) {
@@ -255,8 +255,8 @@ func (w *RMW) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditWrites: writes, auditRecords: records}
 }
 
-// Verify checks that every copy has all records, and that the counters sum up to the committed writes: no update was
-// lost or applied twice.
+// Verify checks that every copy has all records, and that the sum of the counters equals the number of committed
+// writes: no update was lost or applied twice.
 func (w *RMW) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	checks := []workload.Check{
 		workload.WithinLedger("rmw-writes", auditWrites, 0, copies, ledger[ledgerWrites]),
@@ -268,7 +268,7 @@ func (w *RMW) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.
 	return checks
 }
 
-// noiseSize is the length of the random bytes that payloads are cut from.
+// noiseSize is the length of the random bytes from which payloads are cut.
 const noiseSize = 4096
 
 type generator struct {
@@ -277,15 +277,15 @@ type generator struct {
 	rng     *rand.Rand
 	mixes   *workload.Mixes
 	types   []typeState
-	mixed   []workload.Count // of the types
+	mixed   []workload.Count // by type
 	writes  workload.Interval
-	clients []int32          // what each client's transaction writes, while it is under way
-	unknown map[txn.ID]int32 // likewise
+	clients []int32          // number of writes of each client's transaction in flight
+	unknown map[txn.ID]int32 // number of writes of each transaction with an unknown outcome
 	noise   []byte
-	ids     []uint64 // of the transaction being made
+	ids     []uint64 // of the transaction that Next is creating
 }
 
-// typeState is a generator's state for each type.
+// typeState is the generator's state of one type.
 type typeState struct {
 	cells     *workload.Cells
 	locality  [2]workload.Count
@@ -293,7 +293,7 @@ type typeState struct {
 	dependent workload.Count
 }
 
-// NewGenerator makes the transactions of the clients of one load generator.
+// NewGenerator implements workload.Workload.
 func (w *RMW) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(c.Stream)))
 	g := &generator{
@@ -315,10 +315,10 @@ func (w *RMW) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	return g
 }
 
-// Next makes a transaction. Its records go round the chosen homes and partitions by turns.
+// Next implements workload.Generator. The records of a transaction cycle through the chosen homes and partitions.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	kind := 0
-	if len(g.types) > 1 { // random numbers are drawn only for configured features
+	if len(g.types) > 1 { // draw random numbers only for configured features
 		kind = g.mixes.Draw(g.rng, elapsed, g.mixed)
 	}
 	s, x, place := &g.w.types[kind], &g.types[kind], g.w.topology.Placement()
@@ -335,7 +335,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	binary.BigEndian.PutUint16(b[4:], uint16(payload))
 	g.ids = g.ids[:0]
 	for i := range named {
-		cell := x.cells.Of(min(i, n-1)) // the two candidates for the last record are in the same cell
+		cell := x.cells.Of(min(i, n-1)) // both candidates for the last record are in the same cell
 		from, to := uint64(0), place.ShardNumbersBelow(uint64(s.Records), cell)
 		if hot := uint64(s.HotRecords); i < int(s.HotRecordsPerTransaction) {
 			to = hot
@@ -361,7 +361,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	r := workload.Request{Type: uint8(kind), Class: place.Class(t.Accesses)}
 	if elapsed >= 0 {
 		class, home := r.Class, place.Home(t.Accesses[0].Key)
-		if procedure == dependent { // whose footprint lacks the last record, which lies in the cell of either
+		if procedure == dependent { // its footprint lacks the last record; both candidates are in the same cell
 			class = place.Class(append(slices.Clip(t.Accesses), txn.Access{Key: txn.IntKey(table, g.ids[n])}))
 		}
 		workload.CountLocality(x.locality[:], class)
@@ -371,7 +371,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	return r
 }
 
-// Done adds up the committed writes.
+// Done implements workload.Generator: it adds the transaction's writes to the ledger.
 func (g *generator) Done(client int, o txn.Outcome) {
 	writes := g.clients[client]
 	g.clients[client] = 0
@@ -387,7 +387,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	}
 }
 
-// Late narrows the ledger by the truth about a transaction that was unknown.
+// Late implements workload.Generator: it replaces the bounds of an unknown transaction by its true effect.
 func (g *generator) Late(o txn.Outcome) {
 	writes, ok := g.unknown[o.ID]
 	if !ok || o.Status == txn.Unknown {
@@ -401,7 +401,7 @@ func (g *generator) Late(o txn.Outcome) {
 	}
 }
 
-// Ledger sums up the writes.
+// Ledger returns the number of writes; transactions in flight count as unknown.
 func (g *generator) Ledger() workload.Ledger {
 	w := g.writes
 	for _, writes := range g.clients {
@@ -410,7 +410,7 @@ func (g *generator) Ledger() workload.Ledger {
 	return workload.Ledger{ledgerWrites: w}
 }
 
-// Realised counts what RMW.Shares lists.
+// Realised returns the counts for RMW.Shares.
 func (g *generator) Realised() (out []workload.Count) {
 	for i := range g.types {
 		s, x := &g.w.types[i], &g.types[i]

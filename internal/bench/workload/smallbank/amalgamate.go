@@ -45,7 +45,7 @@ var amalgamate = padded(twoIDs, &txn.Procedure{
 	},
 })
 
-// amalgamateKeys returns checking(id1), savings(id1) and checking(id2), in one piece of memory.
+// amalgamateKeys returns checking(id1), savings(id1) and checking(id2), which share one string.
 func amalgamateKeys(args []byte) (from, savings, to txn.Key) {
 	var b [3 * keySize]byte
 	b[0] = byte(tableChecking)

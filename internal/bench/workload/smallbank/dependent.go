@@ -6,10 +6,10 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// byName turns a final phase, which works with ids, into a whole transaction as in Alomari et al. It reads the ids of
-// its customers by their names, and then works with the accounts of these ids, which are unknown before. The arguments
-// start with the first name, followed by the second name if names is 2, and by the second id otherwise. The final
-// phase's arguments after its ids follow. If the second id is sameID, it is the id of the first customer.
+// byName turns a final phase, which works on ids, into a whole transaction as in Alomari et al. The transaction reads
+// the ids of its customers by name and then accesses the accounts with these ids, which are unknown in advance. The
+// arguments start with the first name. The second name follows if names is 2, and otherwise the second id; sameID
+// stands for the id of the first customer. The final phase's arguments after its ids follow.
 func byName(id txn.ProcID, final *txn.Procedure, names int) *txn.Procedure {
 	head := names*nameSize + (2-names)*rowSize
 	return &txn.Procedure{
@@ -21,7 +21,7 @@ func byName(id txn.ProcID, final *txn.Procedure, names int) *txn.Procedure {
 			for i := range names {
 				f.Accesses = append(f.Accesses, txn.Access{Key: txn.StringKey(tableAccount, string(args[i*nameSize:(i+1)*nameSize])), Mode: txn.Read})
 			}
-			// The final phase checks its arguments, with any two ids.
+			// Let the final phase check its arguments, with two arbitrary ids.
 			var ignored txn.Footprint
 			return final.Declare(append(appendArgs(nil, 0, 1), args[head:]...), &ignored)
 		},

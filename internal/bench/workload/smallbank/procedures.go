@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Numbers of the procedures. They travel, so they never change.
+// Procedure numbers. They are part of messages, so they never change.
 const (
 	procLookup          txn.ProcID = 1
 	procBalance         txn.ProcID = 2
@@ -29,13 +29,13 @@ const (
 	tableSavings  txn.Table = 2
 )
 
-// Reasons why a procedure gives up. Neither happens in a database that was loaded and works.
+// Reasons why a procedure aborts. Neither occurs in a loaded database that works correctly.
 const (
 	abortNoCustomer = txn.Abort("no-customer")
 	abortNoAccount  = txn.Abort("no-account")
 )
 
-// Procedures are the stored procedures of SmallBank.
+// Procedures returns the stored procedures of SmallBank.
 func Procedures() []*txn.Procedure {
 	return []*txn.Procedure{lookup, balance, writeCheck, depositChecking, transactSavings, amalgamate,
 		balanceByName, writeCheckByName, depositCheckingByName, transactSavingsByName, amalgamateByName}
@@ -48,8 +48,8 @@ const (
 	twoIDsAndAmount = 24
 )
 
-// padded extends p, whose arguments have size bytes. It ignores any bytes after the arguments, and returns as many
-// bytes after its result: see SmallBank.PaddingBytes.
+// padded extends p, whose arguments have size bytes, to ignore any bytes after the arguments. It appends the same
+// number of bytes to the result: see SmallBank.PaddingBytes.
 func padded(size int, p *txn.Procedure) *txn.Procedure {
 	declare, run := p.Declare, p.Run
 	p.Declare = func(args []byte, f *txn.Footprint) error { return declare(args[:min(size, len(args))], f) }
@@ -78,7 +78,7 @@ const keySize = 9
 // rowSize is the size of all rows: an id or an amount.
 const rowSize = 8
 
-// accountKeys returns checking(id1) and savings(id2). Both share one piece of memory, since this runs for every
+// accountKeys returns checking(id1) and savings(id2). They share one string to save allocations: this runs for every
 // transaction on every node.
 func accountKeys(id1, id2 uint64) (checking, savings txn.Key) {
 	var b [2 * keySize]byte
@@ -90,8 +90,8 @@ func accountKeys(id1, id2 uint64) (checking, savings txn.Key) {
 	return s[:keySize], s[keySize:]
 }
 
-// declarePair makes the Declare function of a procedure that takes size bytes of arguments and uses checking(id1) and
-// savings(id2) in these modes.
+// declarePair returns the Declare function of a procedure that takes size bytes of arguments and accesses checking(id1)
+// and savings(id2) in these modes.
 func declarePair(size int, checkingMode, savingsMode txn.Mode) func([]byte, *txn.Footprint) error {
 	return func(args []byte, f *txn.Footprint) error {
 		if err := txn.CheckLen(args, size); err != nil {
@@ -133,5 +133,5 @@ func decodeAmount(b []byte) (int64, bool) {
 	return int64(binary.BigEndian.Uint64(b)), true
 }
 
-// Aborts are the reasons for which procedures abort.
+// Aborts are the reasons with which procedures abort.
 var Aborts = []txn.Abort{abortNoCustomer, abortNoAccount}

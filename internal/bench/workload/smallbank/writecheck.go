@@ -2,11 +2,11 @@ package smallbank
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// overdraftPenalty is the surcharge of a check that both accounts together do not cover.
+// overdraftPenalty is the surcharge of a check that exceeds the sum of both accounts.
 const overdraftPenalty = 1
 
-// writeCheck takes a check from checking(id1): amount, or amount + 1 when checking(id1) + savings(id2) < amount. It
-// returns the change of the balance, which only the database knows.
+// writeCheck subtracts a check from checking(id1): amount, or amount + 1 if checking(id1) + savings(id2) < amount. It
+// returns the change of the balance, which the client cannot compute.
 var writeCheck = padded(twoIDsAndAmount, &txn.Procedure{
 	ID:      procWriteCheck,
 	Name:    "writeCheck",

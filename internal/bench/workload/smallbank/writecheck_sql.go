@@ -2,7 +2,7 @@ package smallbank
 
 import "github.com/geobench/geobench/internal/bench/workload/sqlform"
 
-// writeCheckSQL reads both accounts, and subtracts from the first account an amount that depends on their sum.
+// writeCheckSQL reads both accounts, and subtracts an amount that depends on their sum from the first account.
 var writeCheckSQL = &sqlform.Transaction{Procedure: procWriteCheck, Statements: []*sqlform.Statement{selectChecking, selectSavings, addToChecking}, Run: func(call *sqlform.Call) ([]byte, error) {
 	c := sqlCall{Call: call}
 	var checking, savings int64

@@ -7,12 +7,12 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// The arguments of follow, big-endian: the following user and the followed user (8 bytes each), and the capacity of a
-// list in users (4).
+// The arguments of follow, big-endian: the follower and the followed user (8 bytes each), and the capacity of a list in
+// users (4 bytes).
 const followArgs = 20
 
-// follow adds one user to the producers of another user, and the latter to the consumers of the former. It leaves both
-// lists unchanged, except for their counts, if the user follows the other already or if a list is full.
+// follow adds the followed user to the follower's producers, and the follower to the followed user's consumers. If the
+// follower already follows the user, or if a list is full, it changes only the counts of both lists.
 var follow = &txn.Procedure{
 	ID:   procFollow,
 	Name: "follow",
@@ -51,7 +51,7 @@ func followUsers(args []byte) (follower, followed uint64) {
 	return binary.BigEndian.Uint64(args), binary.BigEndian.Uint64(args[8:])
 }
 
-// followKeys returns producers(follower) and consumers(followed), in one piece of memory.
+// followKeys returns producers(follower) and consumers(followed), which share one string.
 func followKeys(args []byte) (producers, consumers txn.Key) {
 	follower, followed := followUsers(args)
 	var b [2 * keySize]byte

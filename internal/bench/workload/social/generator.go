@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// The places of SocialMix's shares, and of Social.Shares.
+// Indexes of SocialMix's shares, and of Social.Shares.
 const (
 	mixTimeline = iota
 	mixPost
@@ -26,11 +26,11 @@ type generator struct {
 	mix       workload.Mix
 	counts    [numShares]workload.Count
 	committed *workload.Committed
-	wrong     int64 // timelines
+	wrong     int64 // number of implausible timelines
 	slab      workload.Slab
 }
 
-// NewGenerator makes the transactions of the clients of one load generator.
+// NewGenerator implements workload.Workload.
 func (w *Social) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	m := &w.spec.Mix
 	return &generator{w: w, region: c.Region, rng: rand.New(rand.NewPCG(w.seed, uint64(c.Stream))),
@@ -43,7 +43,7 @@ func (g *generator) draw(c geo.Cell) uint64 {
 	return g.w.topology.Placement().ShardNumber(c, g.rng.Uint64N(uint64(g.w.spec.UsersPerPartition)))
 }
 
-// Next makes a transaction of a user whose home is the client's region.
+// Next returns a transaction of a user whose home is the client's region.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	s := &g.w.spec
 	share := g.mix.Draw(g.rng)
@@ -87,10 +87,10 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	return workload.Request{Type: uint8(kind), Class: g.w.topology.Placement().Class(t.Accesses)}
 }
 
-// args returns room for n bytes of arguments, which procedures keep no reference to.
+// args returns an empty slice with room for n bytes of arguments.
 func (g *generator) args(n int) []byte { return g.slab.Room(n, 1024) }
 
-// Done counts committed transactions, and implausible timelines.
+// Done implements workload.Generator. It counts committed transactions and implausible timelines.
 func (g *generator) Done(client int, o txn.Outcome) {
 	s := &g.w.spec
 	if kind := g.committed.Done(client, o); kind == typeTimeline && o.Status == txn.Committed &&
@@ -99,10 +99,10 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	}
 }
 
-// Late narrows the ledger by the truth about a transaction that was unknown.
+// Late implements workload.Generator.
 func (g *generator) Late(o txn.Outcome) { g.committed.Late(o) }
 
-// Ledger counts posts and follows, and the timelines that were wrong.
+// Ledger returns the numbers of posts, follows and implausible timelines.
 func (g *generator) Ledger() workload.Ledger {
 	return workload.Ledger{
 		ledgerPosts:          g.committed.Times(1, typePost),
@@ -111,5 +111,5 @@ func (g *generator) Ledger() workload.Ledger {
 	}
 }
 
-// Realised counts timelines, posts and follows, and the global follows.
+// Realised returns the counts for Social.Shares.
 func (g *generator) Realised() []workload.Count { return g.counts[:] }

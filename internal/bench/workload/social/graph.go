@@ -8,14 +8,14 @@ import (
 )
 
 // graph is the initial follow relation: user u follows (u + o) mod users for each offset o. All users therefore have
-// equally many producers and consumers, and each list can be computed separately, whichever cells are loaded.
+// the same number of producers and consumers, and each list can be computed on its own, regardless of the loaded cells.
 type graph struct {
-	users   uint64   // of the database; they are called 0 .. users-1
+	users   uint64   // distinct and nonzero
 	offsets []uint64 // all different, and none 0
 }
 
-// newGraph draws the offsets: of them, as many in a hundred lead to another cell as follows are global, by turns to
-// each.
+// newGraph draws the offsets. The share of offsets that lead to another cell is the share of global follows; they take
+// turns among the other cells.
 func newGraph(s *v1alpha1.Social, seed uint64, t *geo.Topology) graph {
 	cells := uint64(t.Placement().Cells())
 	g := graph{users: uint64(s.UsersPerPartition) * cells}
@@ -23,7 +23,7 @@ func newGraph(s *v1alpha1.Social, seed uint64, t *geo.Topology) graph {
 	taken := map[uint64]bool{0: true}
 	global := (int(s.ProducersPerUser)*int(s.GlobalFollowPercent) + 50) / 100
 	for i := range int(s.ProducersPerUser) {
-		// Users whose numbers differ by a multiple of the number of cells lie in one cell.
+		// Users whose numbers differ by a multiple of the number of cells are in the same cell.
 		away := uint64(0)
 		if i < global {
 			away = 1 + uint64(i)%(cells-1)
@@ -42,7 +42,7 @@ func newGraph(s *v1alpha1.Social, seed uint64, t *geo.Topology) graph {
 func (g *graph) producer(user uint64, i int) uint64 { return (user + g.offsets[i]) % g.users }
 func (g *graph) consumer(user uint64, i int) uint64 { return (user + g.users - g.offsets[i]) % g.users }
 
-// list returns the row of a user's producers, or of its consumers, at the beginning.
+// list returns the initial row of a user's producers or consumers.
 func (g *graph) list(user uint64, of func(user uint64, i int) uint64) list {
 	l := make(list, listHead, listHead+listEntry*len(g.offsets))
 	for i := range g.offsets {
@@ -51,5 +51,5 @@ func (g *graph) list(user uint64, of func(user uint64, i int) uint64) list {
 	return l
 }
 
-// edge numbers a pair of users, the first of whom follows the second.
+// edge returns a number that identifies the pair of users.
 func (g *graph) edge(follower, followed uint64) uint64 { return follower*g.users + followed }

@@ -7,11 +7,11 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// The arguments of post, big-endian: the user (8 bytes), when it posts (8), how many posts are kept (2), and the
-// message.
+// The arguments of post, big-endian: the user (8 bytes), the time of the post (8), the number of posts to keep (2), and
+// the message.
 const postArgs = 18
 
-// post adds a message to the user's posts, of which the newest are kept.
+// post adds a message to the user's posts and drops the oldest post if there are too many.
 var post = &txn.Procedure{
 	ID:   procPost,
 	Name: "post",

@@ -2,21 +2,21 @@ package social
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// Numbers of the procedures. They travel, so they never change.
+// Procedure numbers. They are part of messages, so they never change.
 const (
 	procTimeline txn.ProcID = 80
 	procPost     txn.ProcID = 81
 	procFollow   txn.ProcID = 82
 )
 
-// Reasons why a procedure gives up. Neither happens in a database that was loaded and works.
+// Reasons why a procedure aborts. Neither occurs in a loaded database that works correctly.
 const (
 	abortNoUser = txn.Abort("no-user")
-	// abortBroken is for a row whose form does not fit its table.
+	// abortBroken reports a row whose format does not match its table.
 	abortBroken = txn.Abort("broken-row")
 )
 
-// Procedures are the stored procedures of the social network.
+// Procedures returns the stored procedures of the social network.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{timeline, post, follow} }
 
 // getList reads a list.
@@ -28,5 +28,5 @@ func getList(c txn.Ctx, k txn.Key) (list, error) {
 	return row, err
 }
 
-// Aborts are the reasons for which procedures abort.
+// Aborts are the reasons with which procedures abort.
 var Aborts = []txn.Abort{abortNoUser, abortBroken}

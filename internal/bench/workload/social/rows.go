@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Tables of the schema: integer keys, by user.
+// Tables of the schema. Keys are user numbers.
 const (
 	tableConsumers txn.Table = 0
 	tableProducers txn.Table = 1
@@ -45,8 +45,7 @@ func (l list) ignored() uint32   { return binary.BigEndian.Uint32(l[4:]) }
 func (l list) users() int        { return (len(l) - listHead) / listEntry }
 func (l list) user(i int) uint64 { return binary.BigEndian.Uint64(l[listHead+listEntry*i:]) }
 
-// whole reports whether the list, which was loaded with the given number of users, has the users that follows have
-// added since.
+// whole reports whether the list, loaded with the given number of users, has all users that follows have added since.
 func (l list) whole(loaded int) bool {
 	return l.valid() && int64(l.users()) == int64(loaded)+int64(l.follows())-int64(l.ignored())
 }
@@ -62,7 +61,7 @@ func (l list) has(user uint64) bool {
 	return false
 }
 
-// followed returns the list after one more follow, with one more user unless the follow is ignored.
+// followed returns a copy of the list that counts another follow and, unless ignore is set, has user appended.
 func (l list) followed(user uint64, ignore bool) list {
 	next := append(make(list, 0, len(l)+listEntry), l...)
 	binary.BigEndian.PutUint32(next, l.follows()+1)
@@ -90,16 +89,17 @@ func (p posts) valid(message int) bool {
 
 func (p posts) count() uint64 { return binary.BigEndian.Uint64(p) }
 
-// kept is the number of posts in the row. message is the length of each.
+// kept returns the number of posts in the row. message is the length of a message in bytes.
 func (p posts) kept(message int) int { return (len(p) - postsHead) / (postHead + message) }
 
-// post returns the i-th that is kept: when it was posted, and the message.
+// post returns the time and message of the i-th kept post.
 func (p posts) post(i, message int) []byte {
 	size := postHead + message
 	return p[postsHead+i*size : postsHead+(i+1)*size]
 }
 
-// with returns the posts and one more post, limited to the newest keep posts. A user without posts has an empty row.
+// with returns a copy of the posts with another post appended, limited to the newest keep posts. A user without posts
+// has an empty row.
 func (p posts) with(at int64, message []byte, keep int) posts {
 	count, old := uint64(0), []byte(nil)
 	if len(p) > 0 {
@@ -114,7 +114,8 @@ func (p posts) with(at int64, message []byte, keep int) posts {
 	return append(binary.BigEndian.AppendUint64(next, uint64(at)), message...)
 }
 
-// whole reports whether the row has as many posts as it must, each with the message that its user posted at that time.
+// whole reports whether the row has the expected number of posts, each with the message that the user posted at that
+// time.
 func (p posts) whole(user uint64, message, keep int) bool {
 	if !p.valid(message) || p.count() == 0 || uint64(p.kept(message)) != min(p.count(), uint64(keep)) {
 		return false
@@ -129,18 +130,18 @@ func (p posts) whole(user uint64, message, keep int) bool {
 	return true
 }
 
-// timeOf returns when a post was posted: microseconds since measuring began.
+// timeOf returns the time of a post, in microseconds since the start of measuring.
 func timeOf(post []byte) int64 { return int64(binary.BigEndian.Uint64(post)) }
 
-// loadedAt is the time of loaded posts: long before a warm-up.
+// loadedAt is the time of loaded posts: a year before the start of measuring, and so before any warm-up.
 var loadedAt = -(365 * 24 * time.Hour).Microseconds()
 
-// appendMessage appends the message of size bytes that a user posts at a time. The contents make posts recognizable
-// that no user sent.
+// appendMessage appends the message of size bytes that a user posts at a time. Its contents derive from both, so a
+// check can recognize posts that no user sent.
 func appendMessage(b []byte, user uint64, at int64, size int) []byte {
 	x := user*0xd1342543de82ef95 + uint64(at)
 	for end := len(b) + size; len(b) < end; {
-		// This is SplitMix64.
+		// SplitMix64
 		x += 0x9e3779b97f4a7c15
 		z := (x ^ x>>30) * 0xbf58476d1ce4e5b9
 		z = (z ^ z>>27) * 0x94d049bb133111eb

@@ -1,11 +1,11 @@
 // Package social is the social network of SDUR (Sciascia and Pedone, "Geo-Replicated Storage with Scalable Deferred
-// Update Replication", section VI.A). Users post messages, follow each other, and read their timelines, which are the
-// newest posts of the users that they follow. Each user has three rows: a list of its consumers, which follow it, a
-// list of its producers, which it follows, and its posts. A follow updates a list of either user. The lists may live in
-// different partitions (global) or in one (local).
+// Update Replication", section VI.A). Users post messages, follow each other, and read their timelines: the newest
+// posts of the users that they follow. Each user has three rows: its consumers (the users that follow it), its
+// producers (the users that it follows), and its posts. A follow updates one list of each of two users. The lists may
+// be in different partitions (global) or in the same partition (local).
 //
-// The paper's partition is a group of servers that hold the same rows. Here it is a cell: a partition number of a home
-// region. docs/workloads.md explains why lists are rows, and why they are bounded.
+// A partition in the paper is a group of servers that store the same rows. It corresponds to a cell here: a partition
+// number of a home region. docs/workloads.md explains why lists are rows, and why they are bounded.
 package social
 
 import (
@@ -28,7 +28,7 @@ const (
 
 var typeNames = []string{"timeline", "post", "localFollow", "globalFollow"}
 
-// Names in ledgers and audits. ledgerWrongTimelines counts timelines with posts that no user sent.
+// Names in ledgers and audits. ledgerWrongTimelines is the number of timelines with posts that no user sent.
 const (
 	ledgerPosts          = "social-posts"
 	ledgerFollows        = "social-follows"
@@ -37,11 +37,11 @@ const (
 	auditProducers       = "producers"
 	auditConsumers       = "consumers"
 	auditRows            = "rows"
-	// ruleEdges is the rule of the findings about users in the list of only one side.
+	// ruleEdges is the rule of findings about follows that only one of the two lists contains.
 	ruleEdges = "edges"
 )
 
-// rowsPerUser are its consumers, its producers and its posts.
+// rowsPerUser counts the rows of a user: consumers, producers and posts.
 const rowsPerUser = 3
 
 // Social is the workload bound to a topology. It implements workload.Workload.
@@ -52,7 +52,7 @@ type Social struct {
 	graph    graph
 }
 
-// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+// New binds the workload to a topology. Errors name the manifest's field and its valid values.
 func New(spec v1alpha1.Social, seed uint64, t *geo.Topology) (*Social, error) {
 	const field = "spec.workload.social."
 	if err := workload.CheckMixOf(1000, field+"mix", spec.Mix.TimelinePermille, spec.Mix.PostPermille, spec.Mix.FollowPermille); err != nil {
@@ -79,16 +79,16 @@ func New(spec v1alpha1.Social, seed uint64, t *geo.Topology) (*Social, error) {
 	return &Social{spec, seed, t, newGraph(&spec, seed, t)}, nil
 }
 
-// Name is social.
+// Name implements workload.Workload.
 func (w *Social) Name() string { return "social" }
 
-// Types returns the types of TypesOf.
+// Types implements workload.Workload.
 func (w *Social) Types() []string { return typeNames }
 
 // TypesOf returns the names of the transaction types.
 func TypesOf(*v1alpha1.Social) []string { return typeNames }
 
-// Never returns the reason why no transaction of a type runs, or an empty string if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some run.
 func Never(spec *v1alpha1.Social, transaction string) string {
 	kind := slices.Index(typeNames, transaction)
 	follows := kind == typeLocalFollow || kind == typeGlobalFollow
@@ -110,7 +110,7 @@ func (w *Social) Shares() []workload.Share {
 		permille("follow", w.spec.Mix.FollowPermille), workload.Percent("global", "follows", w.spec.GlobalFollowPercent)}
 }
 
-// Rows loads one cell: users with their consumers and producers, and a post each.
+// Rows implements workload.Workload. Each user of the cell has consumers, producers and one post.
 func (w *Social) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	p := w.topology.Placement()
 	for n := range uint64(w.spec.UsersPerPartition) {
@@ -122,16 +122,16 @@ func (w *Social) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
-// Size implements workload.Sized: three rows of each user, with those whom the user follows and a post.
+// Size implements workload.Sized. A user has three rows with its consumers, its producers and one post.
 func (w *Social) Size() workload.Size {
 	users := int64(w.graph.users)
 	return workload.Size{Field: "usersPerPartition", Value: w.spec.UsersPerPartition, Rows: 3 * users, Bytes: users * (3*9 + 12*int64(w.spec.ProducersPerUser) + int64(w.spec.PostBytes))}
 }
 
-// Everywhere loads nothing: each row has a place.
+// Everywhere implements workload.Workload. It loads nothing: each row belongs to a cell.
 func (w *Social) Everywhere(func(txn.Key, []byte)) {}
 
-// KeyName names a row by its contents and its user: producers(17).
+// KeyName names a row by its table and user: producers(17).
 func (w *Social) KeyName(k txn.Key) string {
 	if _, _, plain := k.Plain(); !plain || int(k.Table()) >= len(tableNames) {
 		return k.String()
@@ -139,9 +139,9 @@ func (w *Social) KeyName(k txn.Key) string {
 	return fmt.Sprintf("%s(%d)", tableNames[k.Table()], k.Shard())
 }
 
-// Audit counts the rows of users, without rows that belong to no user and rows whose counts do not match their
-// contents. It sums the posts and, for each side, the follows that lists have counted. It also balances the members of
-// both sides' lists.
+// Audit counts the rows of users, except for rows of unknown users and rows whose counts do not match their contents.
+// It sums the posts and, for each table of lists, the follows that the lists have counted. It also sums the differences
+// between consumers and producers.
 func (w *Social) Audit(rows workload.Rows) map[string]int64 {
 	var n, posted int64
 	var follows [2]int64 // by table: consumers and producers
@@ -177,9 +177,9 @@ func (w *Social) Audit(rows workload.Rows) map[string]int64 {
 	return sums
 }
 
-// Verify checks, in every copy, that the counts of posts and of both sides' lists match the transactions that clients
-// know to be committed. None was lost, half applied, repeated or invented. Verify also checks that the lists of both
-// sides contain the same follow relation.
+// Verify checks, in every copy, that the counts of posts and of both kinds of lists match the transactions that clients
+// know to be committed: none was lost, half applied, repeated or invented. It also checks that both kinds of lists
+// contain the same follow relation.
 func (w *Social) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	says := func(f workload.Finding) (where, what string) {
 		off := f.Values[""]

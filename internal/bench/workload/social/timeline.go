@@ -9,15 +9,15 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// The arguments of timeline, big-endian: the user (8 bytes), how many posts it shows and how long a message is (2
-// each).
+// The arguments of timeline, big-endian: the user (8 bytes), the number of posts to show (2) and the length of a
+// message (2).
 const timelineArgs = 12
 
-// authorSize is the length of the user number that a timeline shows before each post.
+// authorSize is the length of the user number before each post of a timeline.
 const authorSize = 8
 
-// timeline returns the newest posts of all users that the user follows, the newest first: the user, the time and the
-// message of each post. The rows that it reads depend on the list of producers.
+// timeline returns the newest posts of all users that the user follows, newest first. Each post consists of its user,
+// time and message. The list of producers determines the rows that timeline reads.
 var timeline = &txn.Procedure{
 	ID:   procTimeline,
 	Name: "timeline", ReadOnly: true,
@@ -54,7 +54,7 @@ func producersKey(args []byte) txn.Key {
 	return txn.IntKey(tableProducers, binary.BigEndian.Uint64(args))
 }
 
-// postsKeys returns the keys of the posts of users, in one piece of memory.
+// postsKeys returns the keys of the posts of users, which share one string.
 func postsKeys(users list) []txn.Key {
 	b := make([]byte, 0, keySize*users.users())
 	for i := range users.users() {
@@ -67,7 +67,7 @@ func postsKeys(users list) []txn.Key {
 	return keys
 }
 
-// newest merges the posts of users, whose rows are in the order of the list.
+// newest merges the posts of users. rows are in the order of the list.
 func newest(users list, rows [][]byte, shown, message int) ([]byte, error) {
 	type entry struct {
 		at   int64
@@ -98,8 +98,8 @@ func newest(users list, rows [][]byte, shown, message int) ([]byte, error) {
 	return result, nil
 }
 
-// plausible reports whether a timeline can be correct: at least the given number of posts, the newest first, with the
-// messages that their users posted.
+// plausible reports whether a timeline can be correct: it has at least least posts, newest first, with the messages
+// that their users posted at those times.
 func plausible(result []byte, least, message int) bool {
 	size := authorSize + postHead + message
 	if len(result)%size != 0 || len(result)/size < least {

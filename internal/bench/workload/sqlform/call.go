@@ -11,33 +11,33 @@ import (
 
 // Connection executes the statements of a transaction.
 type Connection interface {
-	// Queue has a statement go with the next Send. Args are used until it returns. row, which may be nil, gets the values
-	// of each row, which are valid until it returns, until it returns false.
+	// Queue adds a statement to the next Send. It uses args only until it returns. Send calls row, unless nil, with the
+	// values of each row until row returns false. The values are valid until row returns.
 	Queue(s *Statement, args []Arg, row func(values [][]byte) bool)
-	// Send sends the queued statements, in one round trip, and returns once all are answered. The error is the error of
-	// the first statement that failed; no later statement was run.
+	// Send sends the queued statements in one round trip and waits for all answers. It returns the error of the first
+	// failed statement; the database has not run any later statement.
 	Send() error
 }
 
-// Call is a transaction under way.
+// Call is a transaction in progress.
 type Call struct {
 	// Args are the arguments of the procedure.
 	Args []byte
 
 	conn Connection
 	use  func(txn.Key)
-	err  error // the first row that could not be read
+	err  error // error of the first unreadable row
 
 	id       txn.ID
 	recorded bool
 	ops      []history.Op
 	room     [32]history.Op
 
-	args []Arg // of the statement that is queued, used again
+	args []Arg // of the statement being queued; reused
 }
 
-// Run runs the transaction of which t is a call, without its commit or rollback. It is traced if t has the number of a
-// traced procedure. Run passes to use each row that determines the class of t. It returns errors like Transaction.Run.
+// Run runs transaction t, a call of x, without its commit or rollback. The run is recorded if t has the number of a
+// traced procedure. Run calls use for each row that determines the class of t. It returns errors like Transaction.Run.
 func (c *Call) Run(x *Transaction, t *txn.Transaction, conn Connection, use func(txn.Key)) ([]byte, error) {
 	c.Args, c.conn, c.use, c.err = t.Args, conn, use, nil
 	c.id, c.recorded, c.ops = t.ID, Recorded(t), c.room[:0]
@@ -52,18 +52,19 @@ func (c *Call) Run(x *Transaction, t *txn.Transaction, conn Connection, use func
 	if err != nil || !c.recorded {
 		return result, err
 	}
-	// Queued statements may report the versions that they replaced.
+	// Statements that are still queued may report the versions that they replace.
 	if err := c.Send(); err != nil {
 		return nil, err
 	}
 	return history.AppendTrace(result, c.ops), nil
 }
 
-// Recorded reports whether a transaction belongs to a recorded run, and Number is the number of its procedure.
+// Recorded reports whether a transaction belongs to a recorded run. Number returns the number of its untraced
+// procedure.
 func Recorded(t *txn.Transaction) bool     { return t.Proc >= history.Traced }
 func Number(t *txn.Transaction) txn.ProcID { return t.Proc &^ history.Traced }
 
-// Do queues a statement. row gets its rows, once they are sent for; its error is what Send returns.
+// Do queues a statement. Send passes its rows to row and returns the error of row.
 func (c *Call) Do(s *Statement, row func(r *Row) error, args ...Arg) {
 	c.args = append(c.args[:0], args...)
 	if c.recorded && s.stamps() {
@@ -89,7 +90,7 @@ func (c *Call) Do(s *Statement, row func(r *Row) error, args ...Arg) {
 	})
 }
 
-// Send sends the queued statements. A row that could not be read is a txn.ErrProcedure.
+// Send sends the queued statements. It returns a txn.ErrProcedure if a row cannot be read.
 func (c *Call) Send() error {
 	if err := c.conn.Send(); err != nil {
 		return err
@@ -97,33 +98,33 @@ func (c *Call) Send() error {
 	return c.err
 }
 
-// Use notes a row that the transaction uses, for its class.
+// Use records that the transaction accesses a row, for its class.
 func (c *Call) Use(k txn.Key) { c.use(k) }
 
-// Recorded reports whether the run records a history: whether the following methods need to be called.
+// Recorded reports whether the run records a history. If it returns false, the following methods need not be called.
 func (c *Call) Recorded() bool { return c.recorded }
 
-// Read records that a row was read, whose version is the next column.
+// Read records the read of a row. The next column of r is the row's version.
 func (c *Call) Read(k txn.Key, r *Row) { c.read(k, txn.ID(r.Int())) }
 
 func (c *Call) read(k txn.Key, version txn.ID) {
 	if version == c.id {
-		return // of the transaction's own writes, which say nothing about others
+		return // the transaction's own write: it implies nothing about other transactions
 	}
 	c.ops = append(c.ops, history.Op{Kind: history.Read, Key: k, Version: version, Known: true})
 }
 
-// Update notes that a row was replaced, by a statement that has read it; the next column is the version that it had.
+// Update records the replacement of a row by a statement that read it. The next column of r is the replaced version.
 func (c *Call) Update(k txn.Key, r *Row) {
 	version := txn.ID(r.Int())
 	c.read(k, version)
 	c.write(k, version, false)
 }
 
-// Overwrite is Update by a statement that has not read the row.
+// Overwrite is Update for a statement that did not read the row.
 func (c *Call) Overwrite(k txn.Key, r *Row) { c.write(k, txn.ID(r.Int()), false) }
 
-// Delete is Update of a row that was deleted.
+// Delete is Update for a deleted row.
 func (c *Call) Delete(k txn.Key, r *Row) {
 	version := txn.ID(r.Int())
 	c.read(k, version)
@@ -132,18 +133,18 @@ func (c *Call) Delete(k txn.Key, r *Row) {
 
 func (c *Call) write(k txn.Key, version txn.ID, gone bool) {
 	if version == c.id {
-		return // the first write has said it
+		return // the transaction's first write has recorded it
 	}
 	c.ops = append(c.ops, history.Op{Kind: history.Write, Key: k, Version: version, Known: true, Gone: gone})
 }
 
-// Insert notes that a row was inserted, where there was none before.
+// Insert records the insertion of a row that did not exist.
 func (c *Call) Insert(k txn.Key) {
 	c.ops = append(c.ops, history.Op{Kind: history.Write, Key: k, Version: history.Initial, Known: true})
 }
 
-// Scan records that the transaction has looked at all rows from one key to another, excluding the latter. It has found
-// exactly the rows that it has read before. gone means that rows may have been deleted there.
+// Scan records that the transaction inspected all rows in [from, to) and found exactly the rows that it has recorded as
+// read. gone is set if rows may have been deleted there.
 func (c *Call) Scan(from, to txn.Key, gone bool) {
 	c.ops = append(c.ops, history.Op{Kind: history.Scan, Key: from, To: to, Gone: gone})
 }

@@ -1,17 +1,17 @@
-// Package sqlform defines the SQL form of a workload, for cases in which running its procedures row by row would be
-// unfair to the database. A form has tables with columns, keys and indexes as in the workload's specification. Its
-// transactions are written as in a good application: prepared statements, sent together where possible. A form
-// supplements the workload's procedures and does not replace them: its tables hold the columns of the same rows
-// (Form.Row). A transaction takes the arguments of the procedure of the same number and has its result. An audit has
-// the sums of workload.Workload.Audit. Clients, ledgers and checks are therefore the same as for the procedures.
+// Package sqlform defines the SQL form of a workload, for databases on which running its procedures row by row would be
+// unfair. A form has tables with columns, keys and indexes as in the workload's specification. Its transactions are
+// written as in a good application: prepared statements, sent together where possible. A form supplements the
+// procedures: its tables contain the columns of the same rows (Form.Row), and a transaction has the arguments and the
+// result of the procedure with the same number. An audit returns the sums of workload.Workload.Audit. Clients, ledgers
+// and checks are therefore the same as for procedures.
 //
-// Histories are recorded through additional columns in the tables of a recorded run: the transaction that wrote a row,
-// and the transaction that wrote it before. A statement that reads a row returns the first, and a statement that writes
-// it returns the second. A transaction reports them like a traced procedure (package history).
+// In recorded runs, the tables have two additional columns: the transaction that wrote a row, and the writer before it.
+// A statement that reads a row returns the first, and a statement that writes the row returns the second. A transaction
+// reports them like a traced procedure (package history).
 //
-// Statements are in PostgreSQL's dialect, which takes arrays and returns updated rows. MySQL and MariaDB do neither,
-// and take several statements in one message instead: MySQLText derives them from the same statement, or
-// Statement.MySQL contains them. The effect of a transaction on the rows is the same in all databases.
+// Statements are in PostgreSQL's dialect, which accepts arrays and returns updated rows. MySQL and MariaDB do neither,
+// but accept several statements in one message. MySQLText derives these from the same statement, or Statement.MySQL
+// contains them. A transaction has the same effect on the rows in all databases.
 package sqlform
 
 import (
@@ -25,50 +25,50 @@ import (
 
 // Form is a workload in SQL.
 type Form struct {
-	// Tables are in an order in which each table follows the tables that it references.
+	// Tables are sorted so that each table follows the tables that it references.
 	Tables []Table
-	// Row appends the columns of one of the workload's rows, in the order of its table's columns. It returns the table's
-	// index in Tables, or NoTable. It fails for a key or value that is no row of the workload.
+	// Row appends the columns of one of the workload's rows, in table order. It returns the table's index in Tables, or
+	// NoTable. It returns an error if key and value are not a row of the workload.
 	Row func(k txn.Key, value []byte, c *Columns) (table int, err error)
-	// Audit sums up the tables, with queries that all see the same snapshot.
+	// Audit sums the tables. All its queries see the same snapshot.
 	Audit func(q Query) (Audit, error)
 }
 
-// NoTable is the table of a row that is an entry of an index in SQL, which the database keeps by itself.
+// NoTable is the table of a row that is an index entry in SQL, which the database itself maintains.
 const NoTable = -1
 
-// Workload is a workload.Workload that has a form. Its transactions are listed by its package.
+// Workload is a workload.Workload with a form. Its package lists the transactions.
 type Workload interface {
 	Form() *Form
 }
 
-// Table is a table as a specification has it.
+// Table is a table of a specification.
 type Table struct {
 	Name string
-	// Columns are in the form in which they are created: w_name varchar(10). Rows have them in this order.
+	// Columns are the column definitions, such as "w_name varchar(10)", in the order of the columns in rows.
 	Columns []string
-	// Key lists the columns of the primary key, none for a table without a primary key. Indexes lists the columns of the
-	// other indexes.
+	// Key lists the columns of the primary key; it is empty if there is none. Indexes lists the columns of the other
+	// indexes.
 	Key     string
 	Unique  string
 	Indexes []string
 	// References are the foreign keys.
 	References []Reference
-	// Recorded are columns that the tables of recorded runs have in addition to Versions.
+	// Recorded are additional columns in recorded runs, besides Versions.
 	Recorded []string
 }
 
 // Reference is a foreign key.
 type Reference struct {
-	// Columns that refer to Of, a table with its key: district (d_w_id, d_id).
+	// Columns reference Of, a table with its key: district (d_w_id, d_id).
 	Columns, Of string
 }
 
-// Versions are the additional columns of every table of a recorded run: the writer of the row, and its previous writer.
+// Versions are the additional columns of every table in a recorded run: the row's writer, and its previous writer.
 // Loaded rows have 0, which is history.Initial.
 var Versions = []string{"version bigint not null default 0", "prior bigint not null default 0"}
 
-// ColumnNames lists the names of a table's own columns.
+// ColumnNames returns the names of the table's columns, without Recorded and Versions.
 func (t *Table) ColumnNames() string {
 	var names []string
 	for _, c := range t.Columns {
@@ -78,19 +78,20 @@ func (t *Table) ColumnNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Query asks for rows, and gives each to row.
+// Query runs a query and calls row for each row.
 type Query func(sql string, row func(r *Row) error) error
 
-// Audit holds the sums of the tables.
+// Audit is the result of Form.Audit.
 type Audit struct {
 	// Sums are the sums of workload.Workload.Audit.
 	Sums map[string]int64
-	// Rows counts the rows of all tables except those that the workload has everywhere, which Everywhere counts.
+	// Rows is the number of rows in all tables, except for rows that the workload stores everywhere, which Everywhere
+	// counts.
 	Rows, Everywhere int64
 }
 
-// Statement is a prepared statement. Text in braces applies only to recorded runs. In it, $v is a parameter after the
-// other parameters, the number of the transaction:
+// Statement is a prepared statement. Text in braces applies only to recorded runs. There, $v is an additional, last
+// parameter: the id of the transaction:
 //
 //	update district set d_next_o_id = d_next_o_id + 1 {, prior = version, version = $v} where d_w_id = $1 returning d_tax {, prior}
 type Statement struct {
@@ -106,7 +107,7 @@ type Statement struct {
 
 const versionParameter = "$v"
 
-// Text returns the statement as it is sent to PostgreSQL.
+// Text returns the statement for PostgreSQL.
 func (s *Statement) Text(recorded bool) string { return s.text(s.SQL, recorded) }
 
 func (s *Statement) text(sql string, recorded bool) string {
@@ -126,7 +127,7 @@ func (s *Statement) text(sql string, recorded bool) string {
 	return strings.ReplaceAll(b.String(), versionParameter, "$"+strconv.Itoa(s.parameters()+1))
 }
 
-// cast matches the type of a parameter, for PostgreSQL.
+// cast matches the type annotation of a parameter, which only PostgreSQL needs.
 var cast = regexp.MustCompile(`::[a-z]+`)
 
 // MySQLText returns the statements that are sent to MySQL instead of this statement, with brackets as in
@@ -146,7 +147,7 @@ func (s *Statement) MySQLText(recorded bool) string {
 	return update + "; select " + returning + " from " + table + where
 }
 
-// parameters counts the parameters that the statement has in every run.
+// parameters returns the number of parameters in unrecorded runs.
 func (s *Statement) parameters() (n int) {
 	for n = 0; strings.Contains(s.SQL, "$"+strconv.Itoa(n+1)); n++ {
 	}
@@ -156,21 +157,21 @@ func (s *Statement) parameters() (n int) {
 // stamps reports whether the statement writes versions.
 func (s *Statement) stamps() bool { return strings.Contains(s.SQL, versionParameter) }
 
-// Transaction is one of a workload's transactions in SQL.
+// Transaction is a workload's transaction in SQL.
 type Transaction struct {
-	// Procedure has the same arguments and the same result.
+	// Procedure is the procedure with the same arguments and the same result.
 	Procedure txn.ProcID
-	// Statements are all that Run uses.
+	// Statements are all statements that Run uses.
 	Statements []*Statement
-	// Run runs the transaction, without its commit or rollback. The error is a txn.Abort if the transaction decides to
-	// give up. Otherwise it is the database's error, or an error about the database's answer.
+	// Run runs the transaction, without its commit or rollback. It returns a txn.Abort if the transaction aborts itself.
+	// Otherwise the error comes from the database, or reports an unreadable answer.
 	Run func(c *Call) (result []byte, err error)
 }
 
-// Transactions holds the transactions of all workloads, by the number of their procedures.
+// Transactions maps procedure numbers to the transactions of all workloads.
 type Transactions struct{ byID []*Transaction }
 
-// NewTransactions returns the transactions of all workloads. It panics when two have the same number, which is a
+// NewTransactions returns the transactions of all workloads. It panics if two have the same number, which is a
 // programming error.
 func NewTransactions(all ...*Transaction) *Transactions {
 	t := &Transactions{}

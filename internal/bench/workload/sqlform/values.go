@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Values travel as text, which is the same for COPY, parameters and results, and for every database.
+// Values are encoded as text, which is the same for COPY, parameters and results in every database.
 
-// The number of decimals of amounts of money, and of taxes and discounts.
+// Numbers of decimals of amounts of money, and of taxes and discounts.
 const (
 	moneyDigits = 2
 	shareDigits = 4
@@ -43,14 +43,14 @@ func appendDate(b []byte, us uint64) []byte {
 	return time.UnixMicro(int64(us)).UTC().AppendFormat(b, dateLayout)
 }
 
-// Columns are the columns of a row, as COPY takes them in its text format.
+// Columns encodes rows in the text format of COPY.
 type Columns struct {
-	// Bytes are those so far.
+	// Bytes are the encoded rows so far.
 	Bytes []byte
 	begun bool
 }
 
-// Begin begins the next row.
+// Begin starts the next row.
 func (c *Columns) Begin() { c.begun = false }
 
 // End ends the row.
@@ -63,7 +63,7 @@ func (c *Columns) next() {
 	c.begun = true
 }
 
-// Int appends a whole number.
+// Int appends an integer.
 func (c *Columns) Int(n int64) {
 	c.next()
 	c.Bytes = strconv.AppendInt(c.Bytes, n, 10)
@@ -81,7 +81,7 @@ func (c *Columns) Share(n int64) {
 	c.Bytes = appendFixed(c.Bytes, n, shareDigits)
 }
 
-// Date appends a time in microseconds since 1970.
+// Date appends a time, given in microseconds since 1970.
 func (c *Columns) Date(us uint64) {
 	c.next()
 	c.Bytes = appendDate(c.Bytes, us)
@@ -131,17 +131,17 @@ const (
 	argMonies
 )
 
-// Int is a whole number, Money an amount in cents, Date a time in microseconds since 1970.
+// Int returns an integer parameter, Money an amount in cents, and Date a time in microseconds since 1970.
 func Int[N ~int | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](n N) Arg {
 	return Arg{kind: argInt, n: int64(n)}
 }
 func Money(cents int64) Arg { return Arg{kind: argMoney, n: cents} }
 func Date(us uint64) Arg    { return Arg{kind: argDate, n: int64(us)} }
 
-// Text is a text, which is used until the statement is queued.
+// Text returns a text parameter. The statement must be queued before text changes.
 func Text(text []byte) Arg { return Arg{kind: argText, text: text} }
 
-// Ints is an array of whole numbers, Monies one of amounts in cents.
+// Ints returns an array of integers, and Monies an array of amounts in cents.
 func Ints(n []int64) Arg       { return Arg{kind: argInts, array: n} }
 func Monies(cents []int64) Arg { return Arg{kind: argMonies, array: cents} }
 
@@ -167,7 +167,7 @@ func (a *Arg) Append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Len is the number of elements of an array, and -1 for a parameter that is no array.
+// Len returns the number of elements of an array, or -1 for any other parameter.
 func (a *Arg) Len() int {
 	if a.kind == argInts || a.kind == argMonies {
 		return len(a.array)
@@ -175,7 +175,7 @@ func (a *Arg) Len() int {
 	return -1
 }
 
-// AppendElement appends an element of an array as a number.
+// AppendElement appends element i of an array as a number.
 func (a *Arg) AppendElement(b []byte, i int) []byte {
 	if a.kind == argMonies {
 		return appendFixed(b, a.array[i], moneyDigits)
@@ -206,21 +206,21 @@ func (a *Arg) AppendLiteral(b []byte) []byte {
 	return append(b, '\'')
 }
 
-// Row is a row that a statement returns. Its columns are taken one after another, and are valid until the function that
-// receives the row returns. A column of an unexpected type makes the statement fail.
+// Row is a row that a statement returns. Its methods return one column after another. Columns are valid until the
+// function that received the row returns. A column of an unexpected type makes the statement fail.
 type Row struct {
 	values [][]byte
 	at     int
 	err    error
 }
 
-// NewRow returns a row of these values, nil for NULL.
+// NewRow returns a row with these values; nil stands for NULL.
 func NewRow(values [][]byte) Row { return Row{values: values} }
 
-// Err returns the first error of the taken columns.
+// Err returns the first error of the columns read so far.
 func (r *Row) Err() error { return r.err }
 
-// Text takes a text; nil is NULL.
+// Text returns the next column as a text; nil is NULL.
 func (r *Row) Text() []byte {
 	if r.at >= len(r.values) {
 		r.fail("the row has %d columns, and another one was asked for", len(r.values))
@@ -236,7 +236,7 @@ func (r *Row) fail(format string, args ...any) {
 	}
 }
 
-// Int takes a whole number, or an amount of money in cents, a tax or a discount in 1/10,000; NULL is 0.
+// Int returns the next column: an integer, an amount in cents, or a tax or discount in 1/10,000. NULL is 0.
 func (r *Row) Int() (n int64) {
 	text := r.Text()
 	digits := text
@@ -259,7 +259,7 @@ func (r *Row) Int() (n int64) {
 	return n
 }
 
-// Date takes a time, in microseconds since 1970; NULL is 0.
+// Date returns the next column, a time, in microseconds since 1970. NULL is 0.
 func (r *Row) Date() uint64 {
 	text := r.Text()
 	if text == nil {
@@ -275,7 +275,7 @@ func (r *Row) Date() uint64 {
 // Contains reports whether the next column, a text, contains the given text.
 func (r *Row) Contains(text []byte) bool { return bytes.Contains(r.Text(), text) }
 
-// Skip passes over columns.
+// Skip skips n columns.
 func (r *Row) Skip(n int) {
 	for range n {
 		_ = r.Text()

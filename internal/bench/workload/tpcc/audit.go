@@ -10,12 +10,12 @@ import (
 )
 
 // Audit checks the consistency conditions 3.3.2.1 to 3.3.2.12 on a shard. All returned sums can be added over the
-// shards of a copy. Totals have plain names. Violations of a condition at a warehouse or a district have names that
-// workload.FindingName makes, and are omitted if there is none.
+// shards of a copy. Totals have plain names. A violation of a condition at a warehouse or district has a name from
+// workload.FindingName and is omitted if there is none.
 //
-// A customer's payments may lie in the shards of other warehouses (clause 2.5.1.2), so that conditions 10 and 12 cannot
-// be decided here. Their sides are linear in the rows, though: see workload.Imbalance. No condition needs memory in
-// proportion to the rows, except for the orders of one district at a time.
+// A customer's payments may lie in the shards of other warehouses (clause 2.5.1.2), so a single shard cannot decide
+// conditions 10 and 12. Both sides of these conditions are linear in the rows, so their differences can be summed: see
+// workload.Imbalance. Memory is not proportional to the rows, except for the orders of one district at a time.
 func (t *TPCC) Audit(rows workload.Rows) map[string]int64 {
 	a := &audit{t: t, rows: rows, delivered: int64(t.size.firstUndelivered - 1), warehouses: map[uint32]*warehouseAudit{}, sums: map[string]int64{}}
 	rows.Each(a.row)
@@ -28,7 +28,7 @@ func (t *TPCC) Audit(rows workload.Rows) map[string]int64 {
 	return a.sums
 }
 
-// The totals of an audit, other than the totals in ledgers.
+// Totals of an audit, in addition to the totals of ledgers.
 const (
 	totalWarehouses = numSums + iota
 	totalDistricts
@@ -42,7 +42,7 @@ const (
 	numTotals
 )
 
-// totalNames begin with the sums that ledgers know, in their order.
+// totalNames starts with the totals that ledgers also have, in the ledgers' order.
 var totalNames = [numTotals]string{"W_YTD", "orders", "S_YTD", "deliveries",
 	"warehouses", "districts", "customers", "stock", "customers-by-name", "history", "new-orders", "order-lines", "orders-by-customer"}
 
@@ -51,19 +51,19 @@ type audit struct {
 	rows       workload.Rows
 	delivered  int64 // orders of a district that were loaded as delivered
 	warehouses map[uint32]*warehouseAudit
-	last       *warehouseAudit // the one used last, and its number
+	last       *warehouseAudit // the warehouse of the previous row, with its number
 	lastNumber uint32
 	totals     [numTotals]int64
 	sums       map[string]int64
 
-	// Of the district at hand.
+	// Orders of the district that is being checked.
 	orders    []orderAudit
 	newOrders []uint32
 }
 
-// warehouseAudit holds the findings about a warehouse from a single pass over all rows.
+// warehouseAudit is the result of the pass over all rows for one warehouse.
 type warehouseAudit struct {
-	here         bool // its row, or one of its districts', is in the shard
+	here         bool // the shard stores its row or a row of its districts
 	ytd, history int64
 	districts    [districtsPerWarehouse]districtAudit
 }
@@ -81,7 +81,7 @@ type orderAudit struct {
 	customer uint16
 	carrier  bool
 	lines    int
-	found    int // in ORDER-LINE
+	found    int // number of its rows in ORDER-LINE
 }
 
 func (a *audit) of(w uint32) *warehouseAudit {
@@ -96,7 +96,7 @@ func (a *audit) of(w uint32) *warehouseAudit {
 	return a.last
 }
 
-// district returns the state of a district, nil for an invalid district number.
+// district returns the state of a district, or nil if the number is invalid.
 func (x *warehouseAudit) district(d uint8) *districtAudit {
 	if d < 1 || d > districtsPerWarehouse {
 		return nil
@@ -104,7 +104,7 @@ func (x *warehouseAudit) district(d uint8) *districtAudit {
 	return &x.districts[d-1]
 }
 
-// row adds a row of the shard, in no particular order. A damaged row counts as missing.
+// row adds a row of the shard. Rows may come in any order. A damaged row counts as missing.
 func (a *audit) row(k txn.Key, v []byte) {
 	switch k.Table() {
 	case tableWarehouse:
@@ -169,7 +169,7 @@ func (a *audit) history(w uint32, r historyRow) {
 	}
 }
 
-// judge finds the violations at a warehouse.
+// judge records the violations at a warehouse.
 func (a *audit) judge(w uint32) {
 	x := a.warehouses[w]
 	if x.here {
@@ -191,8 +191,8 @@ func (a *audit) judge(w uint32) {
 	}
 }
 
-// scanOrders finds violations in the orders of a district, and subtracts delivered amounts from its customers'
-// balances.
+// scanOrders records violations in the orders of a district, and subtracts delivered amounts from the balances of its
+// customers.
 func (a *audit) scanOrders(w uint32, d uint8, y *districtAudit) {
 	var room [groupKeySize]byte
 	group := func(table txn.Table) txn.Range { return txn.Prefix(txn.Key(appendGroupKey(room[:0], table, w, d))) }
@@ -247,8 +247,8 @@ func (a *audit) scanOrders(w uint32, d uint8, y *districtAudit) {
 	a.noteOrders(6, w, d, numbers)
 }
 
-// scanLines counts the lines of a district, in total and for each order, and the lines whose date does not match their
-// order's carrier.
+// scanLines counts the lines of a district, in total and per order. It also counts the orders that have a line whose
+// date does not match the order's carrier.
 func (a *audit) scanLines(r txn.Range, w uint32, d uint8, y *districtAudit) (rows int64, undated wrongOrders) {
 	i := 0
 	a.rows.Scan(r, func(k txn.Key, v []byte) bool {
@@ -262,7 +262,7 @@ func (a *audit) scanLines(r txn.Range, w uint32, d uint8, y *districtAudit) (row
 			i++
 		}
 		if i == len(a.orders) || a.orders[i].o != o {
-			return true // conditions 4 and 6 have it
+			return true // conditions 4 and 6 report it
 		}
 		order := &a.orders[i]
 		order.found++
@@ -278,7 +278,7 @@ func (a *audit) scanLines(r txn.Range, w uint32, d uint8, y *districtAudit) (row
 	return rows, undated
 }
 
-// wrongOrders counts orders of which something is wrong, and remembers the first.
+// wrongOrders counts incorrect orders and remembers the number of the first one.
 type wrongOrders struct{ count, first int64 }
 
 func (x *wrongOrders) add(o uint32) {
@@ -288,7 +288,7 @@ func (x *wrongOrders) add(o uint32) {
 	x.count++
 }
 
-// note records a violation of a condition at a district, or at a warehouse if the district is 0.
+// note adds a violation of a condition at a district, or at the warehouse if d is 0.
 func (a *audit) note(condition int, w uint32, d uint8, what string, value int64) {
 	if value != 0 {
 		a.sums[workload.FindingName(strconv.Itoa(condition), what, uint64(w), uint64(d))] += value
@@ -304,7 +304,7 @@ func (a *audit) noteCustomers(condition int, w uint32, d uint8, b *workload.Imba
 	b.Each(func(what string, value int64) { a.note(condition, w, d, what, value) })
 }
 
-// The sums of conditions with several sums, other than the sums of an imbalance.
+// Names of the sums of conditions with several sums, other than the sums of an Imbalance.
 const (
 	first     = "first"
 	newOrders = "new-orders"

@@ -12,15 +12,15 @@ import (
 )
 
 // Dike (Qu et al., "How Good is the Distributed Databases in Supporting Transaction Processing", 2022) adds
-// quantitative control to TPC-C. Its node corresponds to a partition of one region here: a cell.
+// quantitative control to TPC-C. A node of Dike corresponds to a cell here: one partition of one region.
 
-// The row for which contending new orders compete: data x of definition 1, as in Dike's code.
+// The row that contending new orders write: data x of definition 1, as in Dike's code.
 const (
 	contendedWarehouse = 1
 	contendedDistrict  = 1
 )
 
-// dikeOf fills in the defaults of parameters that are not set.
+// dikeOf returns d with the defaults of unset parameters filled in. d may be nil.
 func dikeOf(d *v1alpha1.TPCCDike) v1alpha1.TPCCDike {
 	out := v1alpha1.TPCCDike{}
 	if d != nil {
@@ -39,7 +39,7 @@ func dikeOf(d *v1alpha1.TPCCDike) v1alpha1.TPCCDike {
 	return out
 }
 
-// phasesOf returns the mixes that follow each other.
+// phasesOf returns the consecutive mixes by type, or an error if a mix is invalid.
 func phasesOf(spec *v1alpha1.TPCC) (out [][allTypes]int32, err error) {
 	field := "spec.workload.tpcc.mix"
 	for i, m := range mixes(spec) {
@@ -55,7 +55,7 @@ func phasesOf(spec *v1alpha1.TPCC) (out [][allTypes]int32, err error) {
 	return out, nil
 }
 
-// checkDike returns an error that names the parameter of Dike's which does not fit.
+// checkDike checks Dike's parameters. Its error names the invalid field.
 func (t *TPCC) checkDike() error {
 	const field = "spec.workload.tpcc."
 	r, d, n := &t.spec.Remote, &t.dike, int32(t.cells.number())
@@ -98,15 +98,15 @@ func (t *TPCC) checkDike() error {
 	return nil
 }
 
-// runs reports whether transactions of a type are in a mix.
+// runs reports whether any mix includes transactions of a type.
 func (t *TPCC) runs(kind int) bool {
 	return slices.ContainsFunc(t.phases, func(m [allTypes]int32) bool { return m[kind] > 0 })
 }
 
-// balances reports whether warehouses have balances.
+// balances reports whether the database has the table of balances.
 func (t *TPCC) balances() bool { return t.runs(typeUpdateBalance) || t.runs(typeSelectBalance) }
 
-// zipfShares are the shares of ranks 1 .. n in proportion to 1 / rank^theta.
+// zipfShares returns shares of ranks 1 .. n in proportion to 1 / rank^theta. They sum to 1.
 func zipfShares(n int, thetaPercent int32) []float64 {
 	out, sum := make([]float64, n), 0.
 	for i := range out {
@@ -119,15 +119,14 @@ func zipfShares(n int, thetaPercent int32) []float64 {
 	return out
 }
 
-// cells holds the number of warehouses of each cell. The cells are in the order of regions, and of partitions in each
-// region.
+// cells is the number of warehouses of each cell. Cells are ordered by region, then by partition.
 type cells struct {
 	topology *geo.Topology
-	ends     []int // how many warehouses the cells up to each have; the i-th warehouse is counted so
-	even     int   // as many have all; 0 if they differ
+	ends     []int // cumulative numbers of warehouses, by cell
+	even     int   // number of warehouses per cell if all are equal, else 0
 }
 
-// cellsOf spreads the warehouses over the cells: evenly, or by Zipf.
+// cellsOf distributes the warehouses over the cells: evenly, or by Zipf if thetaPercent is set.
 func cellsOf(t *geo.Topology, perPartition int32, thetaPercent *int32) cells {
 	n := t.Placement().Cells()
 	c := cells{topology: t, ends: make([]int, n)}
@@ -138,7 +137,7 @@ func cellsOf(t *geo.Topology, perPartition int32, thetaPercent *int32) cells {
 		}
 		return c
 	}
-	// Each cell has one warehouse; the others follow the largest remainders, with the first cell on a tie.
+	// Each cell has at least one warehouse. The largest remainders determine the others; on a tie the first cell wins.
 	shares, all := zipfShares(n, *thetaPercent), n*int(perPartition)
 	counts, left := make([]int, n), all
 	for i, p := range shares {
@@ -176,19 +175,19 @@ func sign(n int) int {
 func (c *cells) number() int { return len(c.ends) }
 func (c *cells) all() int    { return c.ends[len(c.ends)-1] }
 
-// cell is the i-th, and index its inverse.
+// cell returns the i-th cell; index is its inverse.
 func (c *cells) cell(i int) geo.Cell {
 	return geo.Cell{Home: geo.Region(i / c.topology.Partitions), Partition: i % c.topology.Partitions}
 }
 func (c *cells) index(x geo.Cell) int { return int(x.Home)*c.topology.Partitions + x.Partition }
 
-// name is the name of cell i: us-east-1/0.
+// name returns the name of cell i: us-east-1/0.
 func (c *cells) name(i int) string {
 	x := c.cell(i)
 	return fmt.Sprintf("%s/%d", c.topology.Regions[x.Home], x.Partition)
 }
 
-// warehouses is the number of warehouses of the cell.
+// warehouses returns the number of warehouses of a cell.
 func (c *cells) warehouses(x geo.Cell) int {
 	i := c.index(x)
 	if i == 0 {
@@ -197,7 +196,7 @@ func (c *cells) warehouses(x geo.Cell) int {
 	return c.ends[i] - c.ends[i-1]
 }
 
-// own lists the warehouses of a region: the first warehouse of each partition, then the second of each, and so on.
+// own returns the warehouses of a region: the first warehouse of each partition, then the second of each, and so on.
 func (t *TPCC) own(home geo.Region) (out []uint32) {
 	for i, more := 0, true; more; i++ {
 		more = false
@@ -210,7 +209,7 @@ func (t *TPCC) own(home geo.Region) (out []uint32) {
 	return out
 }
 
-// nthOfAll returns the i-th of all warehouses, counted from 0, and placeOf its inverse.
+// nthOfAll returns the i-th of all warehouses, counted from 0. placeOf is its inverse.
 func (t *TPCC) nthOfAll(i int) uint32 {
 	if t.cells.even > 0 {
 		return uint32(i) + 1
@@ -233,24 +232,25 @@ func (t *TPCC) placeOf(w uint32) int {
 	return i
 }
 
-// contention keeps as many new orders under way on the contended row as are asked for.
+// contention keeps the configured number of new orders in flight on the contended row.
 //
-// Dike's text draws each transaction with a probability that is reckoned from the throughput of contending and of other
-// transactions; its code measures that once, in seconds 10 to 20. Here a transaction contends whenever fewer do than
-// should: without waiting, as the paper asks, and without a throughput to measure first.
+// Dike's text draws each transaction with a probability computed from the throughput of contending and other
+// transactions; its code measures that once, in seconds 10 to 20. Here a transaction contends if fewer transactions
+// than configured are contending. This needs no waiting, as the paper requires, and no prior measurement of throughput.
 type contention struct {
-	targets  []int // in each part of the time, of this generator
+	targets  []int // by part of the measured time, for this generator
 	measured time.Duration
-	now      int // contending transactions under way
+	now      int // contending transactions in flight
 	// The number in flight when the last transaction was made, and the next instant to sample.
 	before       int
 	sample, last time.Duration
 }
 
-// sampleGap is the time between two samples of how many contend. Dike samples every second; here parts may be short.
+// sampleGap is the time between two samples of the number of contending transactions. Dike samples every second; parts
+// may be shorter here.
 const sampleGap = 10 * time.Millisecond
 
-// newContention deals the contention intensities to the homes, and to the clients of each.
+// newContention distributes the contention intensities over the homes, and over the clients of each home.
 func newContention(t *TPCC, c workload.GeneratorConfig) contention {
 	x := contention{measured: c.Measured}
 	homes := t.topology.Placement().Regions
@@ -265,13 +265,13 @@ func newContention(t *TPCC, c workload.GeneratorConfig) contention {
 	return x
 }
 
-// wants reports whether a transaction that begins at elapsed should contend.
+// wants reports whether a transaction that starts at elapsed should contend.
 func (x *contention) wants(elapsed time.Duration) bool {
 	return len(x.targets) > 0 && x.now < x.targets[workload.PartOf(elapsed, x.measured, len(x.targets))]
 }
 
-// observe counts the samples that are due. No transaction of a generator starts between two others, so the number in
-// flight after the last transaction holds for all instants since.
+// observe counts the samples up to elapsed. No transaction of this generator started since the last call, so the number
+// in flight after that transaction applies to all samples since.
 func (x *contention) observe(elapsed time.Duration, first bool, counts []workload.Count) {
 	if len(x.targets) == 0 {
 		return
@@ -281,7 +281,7 @@ func (x *contention) observe(elapsed time.Duration, first bool, counts []workloa
 	}
 	x.last = elapsed
 	for ; x.sample <= elapsed && x.sample < x.measured; x.sample += sampleGap {
-		// Every generator adds its transactions in flight, but only one counts the sample.
+		// Every generator adds its transactions in flight, but only the first one counts the sample.
 		n := &counts[workload.PartOf(x.sample, x.measured, len(x.targets))]
 		n.Hits += int64(x.before)
 		if first {

@@ -7,11 +7,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// TPC-C in SQL: the tables of clause 1.3 with their types and keys, and the transactions, each in the file named after
-// it. Names sort by their bytes, as in the index of the procedures, whatever the database's collation is: the customer
-// in the middle of a last name's must be the same.
+// This file is TPC-C in SQL: the tables of clause 1.3 with their types and keys. Each transaction is in the file named
+// after it. Names sort by their bytes regardless of the database's collation, as in the index of the procedures: both
+// must select the same middle customer of a last name.
 
-// Places of tables in tables.
+// Indexes of tables.
 const (
 	sqlWarehouse = iota
 	sqlDistrict
@@ -117,18 +117,18 @@ func (t *TPCC) Form() *sqlform.Form {
 	return f
 }
 
-// Transactions returns the transactions of TPC-C, and of Dike, in SQL.
+// Transactions returns the SQL transactions of TPC-C and Dike.
 func Transactions() []*sqlform.Transaction {
 	return []*sqlform.Transaction{newOrderSQL, paymentSQL, orderStatusSQL, deliverySQL, stockLevelSQL, updateStockSQL, updateBalanceSQL, selectBalanceSQL}
 }
 
-// heads are the sizes of the numbers at the beginning of each table's rows.
+// heads are the sizes of the numbers at the start of each table's rows, in bytes.
 var heads = map[txn.Table]int{
 	tableItem: itemHead, tableWarehouse: warehouseHead, tableDistrict: districtHead, tableCustomer: customerHead, tableStock: stockHead,
 	tableHistory: historyHead, tableOrder: orderSize, tableOrderLine: orderLineSize, tableBalance: balanceSize,
 }
 
-// appendColumns takes a row of the procedures apart: sqlform.Form.Row.
+// appendColumns implements sqlform.Form.Row: it splits a row of the procedures into columns.
 func appendColumns(k txn.Key, v []byte, c *sqlform.Columns) (table int, err error) {
 	if !k.Valid() || k.Table() > tableBalance || len(v) < heads[k.Table()] {
 		return 0, fmt.Errorf("%s with %d bytes is no row of TPC-C", keyName(k), len(v))
@@ -257,5 +257,5 @@ func appendColumns(k txn.Key, v []byte, c *sqlform.Columns) (table int, err erro
 		c.Money(int64(be.Uint64(v)))
 		return sqlBalance, nil
 	}
-	return sqlform.NoTable, nil // the indexes by name and by customer
+	return sqlform.NoTable, nil // indexes by name and by customer
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Minimum keying times and mean think times of the types (clause 5.2.5.7); Dike's types have none.
+// Minimum keying times and mean think times by type (clause 5.2.5.7). Dike's types have neither.
 var (
 	keyingTimes = [allTypes]time.Duration{typeNewOrder: 18 * time.Second, typePayment: 3 * time.Second, typeOrderStatus: 2 * time.Second,
 		typeDelivery: 2 * time.Second, typeStockLevel: 2 * time.Second}
@@ -18,18 +18,19 @@ var (
 		typeDelivery: 5 * time.Second, typeStockLevel: 5 * time.Second}
 )
 
-// maxThink bounds a think time, in multiples of its mean (clause 5.2.5.4).
+// maxThink is the maximum think time, as a multiple of its mean (clause 5.2.5.4).
 const maxThink = 10
 
-// terminal is the state of a client: its location, and its transaction in progress. There may be 100,000 terminals.
+// terminal is the state of a client: its location and its transaction in flight. It is small, since there may be
+// 100,000 terminals.
 type terminal struct {
 	warehouse uint32
-	amount    int32 // of the payment in cents, the quantity that the order takes, or how many balances change
+	amount    int32 // the payment in cents, the quantity taken by the order, or the number of changed balances
 	district  uint8
-	kind      uint8 // of the transaction under way
+	kind      uint8 // of the transaction in flight
 	underway  bool
-	rollback  bool // the order under way asks for an unused item
-	contends  bool // it is on the contended row
+	rollback  bool // the order in flight requests an unused item
+	contends  bool // its transaction in flight is on the contended row
 }
 
 type generator struct {
@@ -40,18 +41,18 @@ type generator struct {
 	measured           time.Duration
 	partition, balance *workload.Zipf
 	contention         contention
-	first              bool // of the run's generators: what all see alike is counted once
+	first              bool // the run's first generator, which counts events that all generators observe
 	terminals          []terminal
 	stream             uint32
-	payments           uint64 // so far
-	// counts are the counts of TPCC.Shares; the warm-up counts are not used.
+	payments           uint64 // number of payments so far
+	// counts are the counts for TPCC.Shares. warmup receives the counts of the warm-up, which nobody reads.
 	counts, warmup []workload.Count
 
 	total   sums
 	unknown map[txn.ID]terminal
-	// unduly counts orders with an unused item that were committed.
+	// unduly is the number of committed orders that have an unused item.
 	unduly int64
-	// unequal counts committed selectBalance that saw balances which differ.
+	// unequal is the number of committed selectBalance transactions that read different balances.
 	unequal int64
 	args    workload.Slab
 	chosen  []int // cells
@@ -61,9 +62,9 @@ var procedures = [allTypes]*txn.Procedure{typeNewOrder: newOrder, typePayment: p
 	typeDelivery: delivery, typeStockLevel: stockLevel, typeUpdateStock: updateStock, typeUpdateBalance: updateBalance,
 	typeSelectBalance: selectBalance}
 
-// NewGenerator makes the transactions of the clients of one load generator. The clients of a region are assigned to its
-// warehouses in turn, and with each round to the next district (clauses 2.4.1.1 and 2.8.1.1). If there are more than
-// ten for each warehouse, they share their places.
+// NewGenerator implements workload.Workload. It assigns the clients of a region to its warehouses in turn, and after
+// each round to the next district (clauses 2.4.1.1 and 2.8.1.1). With more than ten clients per warehouse, several
+// clients share a district.
 func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	g := &generator{
 		t: t, place: t.topology.Placement(), stream: c.Stream, measured: c.Measured,
@@ -91,7 +92,7 @@ func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	return g
 }
 
-// Next draws a terminal's next transaction (clause 5.2.4).
+// Next returns a terminal's next transaction (clause 5.2.4).
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	x := &g.terminals[client]
 	if g.t.spec.Warehouses == v1alpha1.WarehousesAny {
@@ -144,22 +145,22 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	return r
 }
 
-// room returns room for n bytes of arguments, which procedures keep no reference to.
+// room returns an empty slice with room for n bytes of arguments.
 func (g *generator) room(n int) []byte { return g.args.Room(n, 4096) }
 
-// district draws a district of the terminal's warehouse (clause 2.4.1.2).
+// district draws a district of the terminal's warehouse (clause 2.4.1.2), or returns the terminal's own.
 func (g *generator) district(x *terminal) uint8 {
 	d := x.district
 	if g.t.spec.Districts != v1alpha1.DistrictsOwn {
 		d = uint8(1 + g.rng.IntN(districtsPerWarehouse))
 	}
 	if len(g.contention.targets) > 0 && x.warehouse == contendedWarehouse && d == contendedDistrict {
-		d++ // the contended district is for contending transactions
+		d++ // reserve the contended district for contending transactions
 	}
 	return d
 }
 
-// draw is true with a probability of n percent.
+// draw returns true with a probability of n percent.
 func (g *generator) draw(n int32) bool { return g.rng.Int32N(100) < n }
 
 // newOrder draws an order (clause 2.4.1).
@@ -171,7 +172,7 @@ func (g *generator) newOrder(x *terminal, date uint64, counts []workload.Count) 
 	}
 	x.rollback = g.draw(g.t.spec.RollbackPercent)
 	counts[shareRollbacks].Add(x.rollback)
-	// Either each line is remote with some probability, or one line of some orders is.
+	// Either each line is remote with a configured probability, or a configured share of orders has one remote line.
 	ofLines, remoteLine := g.t.spec.Remote.OrderLinePercent, -1
 	if ofLines == nil && g.draw(percentOf(g.t.spec.Remote.NewOrderPercent)) {
 		remoteLine = g.rng.IntN(n)
@@ -230,8 +231,8 @@ func (g *generator) payment(x *terminal, date uint64, counts []workload.Count) [
 	return appendPayment(g.room(paymentArgsSize), x.warehouse, d, by, date, g.historyNumber(), x.amount)
 }
 
-// historyNumber returns the number of the row that the payment adds to HISTORY: streams are unique among the generators
-// of a run.
+// historyNumber returns the number of the row that the payment adds to HISTORY. It is unique, since streams are unique
+// among the generators of a run.
 func (g *generator) historyNumber() uint64 { return uint64(txn.MakeID(g.stream, g.payments)) }
 
 // customer draws a customer of a district, by last name or by number (clauses 2.5.1.2 and 2.6.1.2).
@@ -246,8 +247,8 @@ func (g *generator) customer(w uint32, d uint8, counts []workload.Count) selecto
 	return s
 }
 
-// other draws a remote warehouse: any warehouse but w, or one from the location that the manifest requires. If there is
-// only one warehouse, it is w.
+// other draws a remote warehouse: any warehouse except w, or a warehouse at the location that the manifest requires. If
+// there is only one warehouse, it returns w.
 func (g *generator) other(w uint32) uint32 {
 	t := g.t
 	if !t.placesRemote() {
@@ -271,7 +272,7 @@ func (g *generator) other(w uint32) uint32 {
 	return t.nth(c, other(g.rng, i, int(t.spec.WarehousesPerPartition)))
 }
 
-// other draws uniformly from 0 .. n-1 without x.
+// other draws uniformly from 0 .. n-1 except x.
 func other[T ~int](rng *rand.Rand, x T, n int) T {
 	o := T(rng.IntN(n - 1))
 	if o >= x {
@@ -280,14 +281,14 @@ func other[T ~int](rng *rand.Rand, x T, n int) T {
 	return o
 }
 
-// locate counts whether a remote warehouse is in another region, and whether it is in another partition.
+// locate counts whether a remote warehouse is in another region and whether it is in another partition.
 func (g *generator) locate(counts []workload.Count, w, remote uint32) {
 	a, _ := g.t.cellOf(w)
 	b, _ := g.t.cellOf(remote)
 	workload.CountLocality(counts, txn.ClassOf(a.Home != b.Home, a.Partition != b.Partition))
 }
 
-// Done frees the terminal for a new transaction.
+// Done implements workload.Generator: it adds the outcome to the ledger and frees the terminal for a new transaction.
 func (g *generator) Done(client int, o txn.Outcome) {
 	x := &g.terminals[client]
 	switch o.Status {
@@ -307,7 +308,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	x.underway = false
 }
 
-// commit adds a transaction that was committed to the ledger.
+// commit adds the effect of a committed transaction to the ledger.
 func (g *generator) commit(x *terminal, result []byte) {
 	e := x.committed(result)
 	g.total.add(&e, 1)
@@ -319,7 +320,7 @@ func (g *generator) commit(x *terminal, result []byte) {
 	}
 }
 
-// Late narrows the ledger by the truth about a transaction that was unknown.
+// Late implements workload.Generator: it replaces the bounds of an unknown transaction by its true effect.
 func (g *generator) Late(o txn.Outcome) {
 	x, ok := g.unknown[o.ID]
 	if !ok || o.Status == txn.Unknown {
@@ -333,7 +334,7 @@ func (g *generator) Late(o txn.Outcome) {
 	}
 }
 
-// Ledger sums up what clients know of the effects of their transactions.
+// Ledger returns the effects of all transactions, as their clients know them.
 func (g *generator) Ledger() workload.Ledger {
 	all := g.total
 	for i := range g.terminals {
@@ -353,10 +354,10 @@ func (g *generator) Ledger() workload.Ledger {
 	return l
 }
 
-// The sums that clients know of, and their names in ledgers and checks.
+// Sums that clients know, and their names in ledgers and checks.
 const (
 	sumPayments   = iota // of W_YTD, in cents
-	sumOrders            // the rows of ORDER
+	sumOrders            // rows of ORDER
 	sumQuantity          // of S_YTD
 	sumDeliveries        // of C_DELIVERY_CNT
 	numSums
@@ -365,7 +366,7 @@ const (
 
 var ledgerNames = [numSums]string{"tpcc-payments", "tpcc-orders", "tpcc-quantity", "tpcc-deliveries"}
 
-// ledgerUnduly counts committed orders with an unused item.
+// ledgerUnduly is the number of committed orders that have an unused item.
 const ledgerUnduly = "tpcc-rollback"
 
 type sums [numSums + 1]workload.Interval
@@ -377,7 +378,7 @@ func (s *sums) add(o *sums, sign int64) {
 	}
 }
 
-// effect bounds the effect of the transaction in progress, if it is unknown whether it committed.
+// effect returns the bounds of the effect of the transaction in flight while its outcome is unknown.
 func (x *terminal) effect() (e sums) {
 	switch x.kind {
 	case typeNewOrder:
@@ -396,7 +397,7 @@ func (x *terminal) effect() (e sums) {
 	return e
 }
 
-// committed returns the effect of the transaction, given that it committed.
+// committed returns the effect of the committed transaction.
 func (x *terminal) committed(result []byte) (e sums) {
 	if x.kind == typeDelivery {
 		if len(result) != 4*districtsPerWarehouse {

@@ -8,17 +8,17 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// loadDate is the date of all loaded rows, the first of January 2026, in microseconds since 1970. Dates of transactions
-// count from it, too, since neither generators nor procedures read a clock.
+// loadDate is the date of all loaded rows, 1 January 2026, in microseconds since 1970. Dates of transactions are
+// relative to it, too, since neither generators nor procedures read a clock.
 const loadDate = 1_767_225_600_000_000
 
-// What clause 4.3.3.1 says of money, in cents.
+// Amounts that clause 4.3.3.1 defines, in cents.
 const (
 	loadedPayment = 10_00
 	creditLimit   = 50_000_00
 )
 
-// Rows loads the warehouses of one cell, one after another (clause 4.3.3.1).
+// Rows implements workload.Workload: it loads the warehouses of one cell in ascending order (clause 4.3.3.1).
 func (t *TPCC) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	l := newLoader(t, put)
 	for _, w := range t.warehousesOf(c) {
@@ -31,7 +31,7 @@ func (t *TPCC) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	l.flush()
 }
 
-// Size implements workload.Sized: a warehouse of the specification has 558,900 rows and 69.8 MB, an item 70 bytes.
+// Size implements workload.Sized. A full-size warehouse has 558,900 rows and 69.8 MB; an item has 70 bytes.
 func (t *TPCC) Size() workload.Size {
 	warehouses := int64(t.cells.ends[len(t.cells.ends)-1])
 	percent := int64(t.spec.RowsPercent)
@@ -39,7 +39,7 @@ func (t *TPCC) Size() workload.Size {
 		EverywhereRows: percent * 1000, EverywhereBytes: percent * 65_000}
 }
 
-// Everywhere loads the items.
+// Everywhere implements workload.Workload: it loads the items.
 func (t *TPCC) Everywhere(put func(txn.Key, []byte)) {
 	l := newLoader(t, put)
 	for i := 1; i <= t.size.items; i++ {
@@ -48,8 +48,8 @@ func (t *TPCC) Everywhere(put func(txn.Key, []byte)) {
 	l.flush()
 }
 
-// loader puts rows. It allocates the keys of many rows together: a warehouse has half a million rows, and an allocation
-// for each would be a large part of the time.
+// loader puts rows. It allocates the keys of many rows together: a warehouse has half a million rows, and separate
+// allocations would dominate the loading time.
 type loader struct {
 	seed  uint64
 	noise *noise
@@ -58,11 +58,11 @@ type loader struct {
 	put   func(txn.Key, []byte)
 
 	keys   []byte
-	ends   []int // of the keys
+	ends   []int // end of each key in keys
 	values [][]byte
-	slab   workload.Slab // that small values are cut from
+	slab   workload.Slab // memory of small values
 	draft  []byte
-	orders []uint16 // the customers of a district's orders
+	orders []uint16 // customers of a district's orders
 }
 
 const (
@@ -74,7 +74,7 @@ func newLoader(t *TPCC, put func(txn.Key, []byte)) *loader {
 	return &loader{seed: t.seed, noise: t.noise(), c: t.constants, size: t.size, put: put, orders: make([]uint16, t.size.customers)}
 }
 
-// row puts a row whose key has been appended to keys.
+// row puts a row with the key that was last appended to keys.
 func (l *loader) row(value []byte) {
 	l.ends = append(l.ends, len(l.keys))
 	l.values = append(l.values, value)
@@ -92,29 +92,29 @@ func (l *loader) flush() {
 	l.keys, l.ends, l.values = l.keys[:0], l.ends[:0], l.values[:0]
 }
 
-// begin returns an empty slice for a value: own or share it when it is complete.
+// begin returns an empty slice for a new value. Pass the complete value to own or share.
 func (l *loader) begin() []byte { return l.draft[:0] }
 
-// own returns a separately allocated value, which is freed when the value is replaced. It is for values that
-// transactions replace individually.
+// own returns a copy of v in a separate allocation, which can be freed when the value is replaced. It is for values
+// that transactions replace individually.
 func (l *loader) own(v []byte) []byte {
 	l.draft = v
 	return bytes.Clone(v)
 }
 
-// share returns a value in the slab. It is for values that are never replaced, or are replaced together with their
+// share returns a copy of v in the slab. It is for values that are never replaced, or are replaced together with their
 // neighbours.
 func (l *loader) share(v []byte) []byte {
 	l.draft = v
 	return append(l.slab.Room(len(v), slabSize), v...)
 }
 
-// random returns the generator of a row.
+// random returns the random generator of a row.
 func (l *loader) random(table txn.Table, w uint32, d uint8, row uint32) random {
 	return randomOf(l.seed, uint8(table), w, uint64(d)<<32|uint64(row))
 }
 
-// address appends street, street, city, state and zip code (clause 4.3.2.7).
+// address appends two streets, a city, a state and a zip code (clause 4.3.2.7).
 func (l *loader) address(b []byte, r *random) []byte {
 	for range 3 {
 		b = appendText(b, l.noise.letter(r, 10, 20))
@@ -123,7 +123,7 @@ func (l *loader) address(b []byte, r *random) []byte {
 	return append(append(append(b, 9), l.noise.digit(r, 4)...), "11111"...)
 }
 
-// data appends 26 to 50 characters, which in one of ten rows contain ORIGINAL.
+// data appends 26 to 50 characters, which contain ORIGINAL in one of ten rows.
 func (l *loader) data(b []byte, r *random) []byte {
 	at := len(b)
 	b = append(b, l.noise.letter(r, 26, 50)...)
@@ -163,7 +163,7 @@ func (l *loader) stock(w, i uint32) {
 	r := l.random(tableStock, w, 0, i)
 	b := append(l.begin(), make([]byte, 12)...) // S_YTD, S_ORDER_CNT and S_REMOTE_CNT are 0
 	b = be.AppendUint16(b, uint16(r.between(10, 100)))
-	// The ten S_DIST_xx are contiguous, and are cut in one call.
+	// Draw the ten S_DIST_xx columns, which are contiguous, in one call.
 	const size = districtsPerWarehouse * distInfoSize
 	b = append(b, l.noise.letter(&r, size, size)...)
 	b = l.data(b, &r)
@@ -186,7 +186,7 @@ func (l *loader) district(w uint32, d uint8) {
 	for c := uint16(1); int(c) <= l.size.customers; c++ {
 		l.history(w, d, c)
 	}
-	// O_C_ID is a random permutation of the customers.
+	// O_C_ID is a random permutation of the customers (clause 4.3.3.1).
 	for i := range l.orders {
 		j := r.between(0, i)
 		l.orders[i] = l.orders[j]
@@ -212,7 +212,7 @@ func (l *loader) customer(w uint32, d uint8, c uint16) {
 	r := l.random(tableCustomer, w, d, uint32(c))
 	name := int(c) - 1
 	if c > lastNames {
-		name = l.c.loadedName(&r) // all last names have a customer by then
+		name = l.c.loadedName(&r) // every last name already has a customer
 	}
 	balance := int64(-loadedPayment)
 	b := be.AppendUint64(l.begin(), uint64(balance))
@@ -249,7 +249,8 @@ func (l *loader) history(w uint32, d uint8, c uint16) {
 	l.row(l.share(b))
 }
 
-// loadedOrder returns the generator of an order and of its lines, and the numbers that it begins with.
+// loadedOrder returns the random generator of an order and its lines, after drawing the number of lines and the
+// carrier.
 func (l *loader) loadedOrder(w uint32, d uint8, o uint32) (r random, lines int, carrier uint8) {
 	r = l.random(tableOrder, w, d, o)
 	lines, carrier = r.between(5, maxOrderLines), uint8(r.between(1, 10))

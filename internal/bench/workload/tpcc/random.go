@@ -2,8 +2,7 @@ package tpcc
 
 import "math/rand/v2"
 
-// random is a SplitMix64 generator. Each row has a separate generator, since a row depends only on the seed and its
-// key.
+// random is a SplitMix64 generator. Each row has its generator, since a row depends only on the seed and its key.
 type random uint64
 
 // randomOf returns the generator of a row.
@@ -20,19 +19,19 @@ func (r *random) next() uint64 {
 	return x ^ x>>31
 }
 
-// between returns a number uniform over low .. high (clause 4.3.2.1).
+// between returns a number uniform over low .. high, inclusive (clause 4.3.2.1).
 func (r *random) between(low, high int) int {
 	return low + int((r.next()>>32)*uint64(high-low+1)>>32)
 }
 
-// percent is true with a probability of n percent.
+// percent returns true with a probability of n percent.
 func (r *random) percent(n int) bool { return r.between(1, 100) <= n }
 
-// noiseSize is the number of places where a text may begin in the noise that texts are cut from.
+// noiseSize is the number of positions in the noise at which a text may start.
 const noiseSize = 1 << 16
 
-// noise holds random letters and digits (clause 4.3.2.2) and random digits. Texts are cut from it at random places,
-// because drawing each character would take most of the time of loading a database.
+// noise is random text from which columns are cut at random positions: letters has letters and digits, and digits has
+// digits only (clause 4.3.2.2). Drawing each character would dominate the loading time.
 type noise struct{ letters, digits []byte }
 
 func newNoise(seed uint64) *noise {
@@ -48,46 +47,46 @@ func newNoise(seed uint64) *noise {
 	return n
 }
 
-// letter returns an a-string of low to high characters (clause 4.3.2.2).
+// letter returns an a-string of low to high characters (clause 4.3.2.2). The string shares the memory of the noise.
 func (n *noise) letter(r *random, low, high int) []byte {
 	at := r.next() >> 48
 	return n.letters[at:][:r.between(low, high)]
 }
 
-// digit returns an n-string of size digits.
+// digit returns an n-string of size digits, which shares the memory of the noise.
 func (n *noise) digit(r *random, size int) []byte { return n.digits[r.next()>>48:][:size] }
 
 // syllables of last names (clause 4.3.2.3).
 var syllables = [10]string{"BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"}
 
-// appendLastName appends the last name that belongs to a number from 0 to 999 (clause 4.3.2.3).
+// appendLastName appends the last name with a number from 0 to 999 (clause 4.3.2.3).
 func appendLastName(b []byte, number int) []byte {
 	b = append(b, syllables[number/100%10]...)
 	b = append(b, syllables[number/10%10]...)
 	return append(b, syllables[number%10]...)
 }
 
-// nonUniform is NURand(A, x, y) with its constant C (clause 2.1.6), from two draws: one uniform over 0 .. A, one over x
-// .. y.
+// nonUniform returns NURand(A, x, y) with its constant C (clause 2.1.6). first is uniform over 0 .. A, and second over
+// x .. y.
 func nonUniform(a, c, x, y, first, second int) int {
 	return ((first|second)+c)%(y-x+1) + x
 }
 
-// The constants A of NURand (clause 2.1.6).
+// Constants A of NURand (clause 2.1.6).
 const (
 	aLast     = 255  // C_LAST
 	aCustomer = 1023 // C_ID
 	aItem     = 8191 // OL_I_ID
 )
 
-// constants are the constants C of NURand, which all terminals share (clause 2.1.6.1).
+// constants are the constants C of NURand, which are the same for all terminals (clause 2.1.6.1).
 type constants struct {
 	lastLoad, lastRun, customer, item int
 }
 
-// constantsOf draws the constants. The constant of last names differs between loading the database and running
-// transactions. The difference lies in 65 .. 119, and is neither 96 nor 112 (clause 2.1.6.1). Names that are frequent
-// among customers are therefore not frequent in transactions.
+// constantsOf draws the constants. The constant of last names differs between loading and transactions, by 65 .. 119
+// except 96 and 112 (clause 2.1.6.1). Names that are frequent among customers are therefore not frequent in
+// transactions.
 func constantsOf(seed uint64) constants {
 	r := randomOf(seed, 0xfe, 0, 0)
 	c := constants{lastLoad: r.between(0, aLast), customer: r.between(0, aCustomer), item: r.between(0, aItem)}
@@ -116,12 +115,12 @@ func (c *constants) drawItem(rng *rand.Rand, items int) uint32 {
 	return uint32(nonUniform(aItem, c.item, 1, items, rng.IntN(aItem+1), 1+rng.IntN(items)))
 }
 
-// drawName draws the number of a last name for a transaction (clause 2.5.1.2).
+// drawName draws the number of a last name in a transaction (clause 2.5.1.2).
 func (c *constants) drawName(rng *rand.Rand, names int) uint16 {
 	return uint16(nonUniform(aLast, c.lastRun, 0, names-1, rng.IntN(aLast+1), rng.IntN(names)))
 }
 
-// loadedName draws the number of a last name for a customer of the loaded database (clause 4.3.3.1).
+// loadedName draws the number of a customer's last name in the loaded database (clause 4.3.3.1).
 func (c *constants) loadedName(r *random) int {
 	return nonUniform(aLast, c.lastLoad, 0, lastNames-1, r.between(0, aLast), r.between(0, lastNames-1))
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Rows contain the specification's columns (clause 1.3) except for those in their keys. Numbers at fixed places are
-// first. Texts follow, each with its length in a byte before it, or a text without a length to the end. Amounts of
-// money are in cents, taxes and discounts in 1/10,000, dates in microseconds since 1970 with 0 for null. Rows are
-// shared: a procedure that changes a row clones it first.
+// Rows contain the specification's columns (clause 1.3), except for columns in their keys. A row starts with its
+// numbers, at fixed offsets. Texts follow, each preceded by its length in one byte; a final text without a length
+// extends to the end. Money is in cents, taxes and discounts are in 1/10,000. Dates are microseconds since 1970, with 0
+// for null. Rows are shared: a procedure clones a row before it changes the row.
 
-// The sizes of the numbers at the beginning of each row.
+// Sizes of the numbers at the start of each row, in bytes.
 const (
 	warehouseHead = 10
 	districtHead  = 14
@@ -23,18 +23,19 @@ const (
 	stockHead     = 14 + districtsPerWarehouse*distInfoSize
 )
 
-// maxHistory is the size of the longest rows of HISTORY.
+// maxHistory is the maximum size of a row of HISTORY, in bytes.
 const maxHistory = historyHead + 24
 
-// distInfoSize is the size of S_DIST_xx and OL_DIST_INFO.
+// distInfoSize is the size of S_DIST_xx and OL_DIST_INFO, in bytes.
 const distInfoSize = 24
 
-// get returns a row whose numbers need the given number of bytes.
+// get returns a row of at least head bytes, the size of its numbers. It aborts with abortNoRow if the row is missing or
+// shorter.
 func get(c txn.Ctx, k txn.Key, head int) ([]byte, error) {
 	return txn.GetRow(c, k, head, abortNoRow)
 }
 
-// text returns the n-th of the texts that begin at head, or nil.
+// text returns the n-th text of a row whose texts start at offset head, or nil if the row has no such text.
 func text(row []byte, head, n int) []byte {
 	for {
 		if len(row) <= head || len(row) < head+1+int(row[head]) {
@@ -73,10 +74,10 @@ func (r districtRow) name() []byte          { return text(r, districtHead, 0) }
 // 2, C_CREDIT 2, C_MIDDLE 2; C_FIRST, C_LAST, C_STREET_1, C_STREET_2, C_CITY, C_STATE, C_ZIP, C_PHONE; C_DATA.
 type customerRow []byte
 
-// The number of a customer's texts before C_DATA.
+// customerTexts is the number of a customer's texts before C_DATA.
 const customerTexts = 8
 
-// maxData is the size of C_DATA.
+// maxData is the maximum size of C_DATA, in bytes.
 const maxData = 500
 
 func (r customerRow) balance() int64         { return int64(be.Uint64(r)) }
@@ -131,7 +132,7 @@ func (r orderRow) setCarrier(id uint8) { r[10] = id }
 func (r orderRow) lines() int          { return int(r[11]) }
 func (r orderRow) setRemote()          { r[12] = 0 }
 
-// appendOrder appends an order all of whose lines are local.
+// appendOrder appends an order whose lines are all local.
 func appendOrder(b []byte, entered uint64, c uint16, carrier uint8, lines int) []byte {
 	return append(be.AppendUint16(be.AppendUint64(b, entered), c), carrier, byte(lines), 1)
 }
@@ -172,7 +173,7 @@ func (r stockRow) distInfo(d uint8) []byte {
 	return r[at : at+distInfoSize]
 }
 
-// take takes a quantity of the item out of stock for an order line (clause 2.4.2.2).
+// take removes a quantity of the item from stock for an order line (clause 2.4.2.2).
 func (r stockRow) take(quantity int, remote bool) {
 	left := r.quantity() - quantity
 	if left < 10 {
@@ -188,7 +189,7 @@ func (r stockRow) take(quantity int, remote bool) {
 
 func add(b []byte, n uint32) { be.PutUint32(b, be.Uint32(b)+n) }
 
-// original marks the data of some items and of some stock (clause 4.3.3.1).
+// original marks the data of some items and some stock rows (clause 4.3.3.1).
 var original = []byte("ORIGINAL")
 
 func isOriginal(data []byte) bool { return bytes.Contains(data, original) }

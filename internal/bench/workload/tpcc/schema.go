@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Numbers of the procedures. They travel, so they never change.
+// Procedure numbers. They are part of messages, so they never change.
 const (
 	procNewOrder    txn.ProcID = 32
 	procPayment     txn.ProcID = 33
@@ -23,22 +23,22 @@ const (
 
 // Tables of the schema (clause 1.3). The warehouse determines the place of all rows except ITEM rows.
 //
-// ORDER, NEW-ORDER, ORDER-LINE and the two indices have ordered keys, grouped by district. The ranges that the
-// transactions scan lie in one district. Every writer there writes the row of the district, too, so locking a group as
-// one row costs no concurrency between new orders.
+// ORDER, NEW-ORDER, ORDER-LINE and the two indexes have ordered keys, grouped by district: each scan stays inside a
+// district. Every writer of a group also writes the district's row, so locking a group as one row costs no concurrency
+// between new orders.
 const (
 	tableItem             txn.Table = 0 // (I_ID), everywhere
 	tableWarehouse        txn.Table = 1 // (W_ID)
 	tableDistrict         txn.Table = 2 // (D_W_ID, D_ID)
 	tableCustomer         txn.Table = 3 // (C_W_ID, C_D_ID, C_ID)
 	tableStock            txn.Table = 4 // (S_W_ID, S_I_ID)
-	tableHistory          txn.Table = 5 // (H_W_ID, a number: the specification gives it no primary key)
+	tableHistory          txn.Table = 5 // (H_W_ID, a unique number: the specification defines no primary key)
 	tableOrder            txn.Table = 6 // (O_W_ID, O_D_ID), O_ID
 	tableNewOrder         txn.Table = 7 // (NO_W_ID, NO_D_ID), NO_O_ID
 	tableOrderLine        txn.Table = 8 // (OL_W_ID, OL_D_ID), OL_O_ID, OL_NUMBER
 	tableCustomersByName  txn.Table = 9 // (C_W_ID, C_D_ID), C_LAST, C_FIRST, C_ID
 	tableOrdersByCustomer txn.Table = 10
-	tableBalance          txn.Table = 11 // (W_ID), Dike's, where a mix uses it
+	tableBalance          txn.Table = 11 // (W_ID), from Dike; used only if a mix needs it
 )
 
 // Cardinalities (clause 1.2.1).
@@ -51,16 +51,16 @@ const (
 	lastNames             = 1000
 )
 
-// size holds the numbers of rows: those of the specification, which scale only with the number of warehouses, or a
-// share of them.
+// size is the number of rows per table: the specification's cardinalities or a percentage of them. Only the number of
+// warehouses scales the specification's database.
 type size struct {
-	items            int // each of which every warehouse has a stock of
-	customers        int // of a district, each with one order when the database is loaded
-	firstUndelivered int // of the orders of a district
-	lastNames        int // that customers have
+	items            int // number of items; every warehouse has a stock row for each
+	customers        int // customers of a district; each has one order in the loaded database
+	firstUndelivered int // number of a district's first undelivered order
+	lastNames        int // number of distinct last names among customers
 }
 
-// sizeOf returns percent of the specification's cardinalities.
+// sizeOf returns the given percentage of the specification's cardinalities.
 func sizeOf(percent int32) size {
 	p := int(percent)
 	customers := customersPerDistrict * p / 100
@@ -70,27 +70,27 @@ func sizeOf(percent int32) size {
 	}
 }
 
-// districtYTD is the sum of the payments of a district's customers when the database is loaded, in cents.
+// districtYTD returns the sum of the payments of a district's customers in the loaded database, in cents.
 func (s *size) districtYTD() int64 { return int64(s.customers) * loadedPayment }
 
-// warehouseYTD is the same of a warehouse.
+// warehouseYTD returns the sum of districtYTD over a warehouse's districts, in cents.
 func (s *size) warehouseYTD() int64 { return districtsPerWarehouse * s.districtYTD() }
 
-// unusedItem is an item number that no item has (clause 2.4.1.4).
+// unusedItem is the number of no item (clause 2.4.1.4).
 const unusedItem = items + 1
 
-// Reasons why a procedure gives up.
+// Reasons why a procedure aborts.
 const (
-	// abortUnusedItem is the rollback that clause 2.4.1.4 asks for.
+	// abortUnusedItem is the rollback that clause 2.4.1.4 requires.
 	abortUnusedItem = txn.Abort("unused-item")
-	// abortNoRow does not happen in a database that was loaded and works.
+	// abortNoRow does not occur in a loaded database that works correctly.
 	abortNoRow = txn.Abort("no-row")
 )
 
-// Procedures are the stored procedures of TPC-C, and of Dike.
+// Procedures returns the stored procedures of TPC-C and Dike.
 func Procedures() []*txn.Procedure { return procedures[:] }
 
-// be is the byte order of all numbers: keys then sort as their numbers do.
+// be is the byte order of all numbers. It makes keys sort by their numbers.
 var be = binary.BigEndian
 
 // Sizes of keys in bytes.
@@ -108,10 +108,11 @@ const (
 	orderByCustomerKeySize = groupKeySize + 2 + 4
 )
 
-// shardOf returns the shard number of a warehouse, which counts from 1 (clause 1.3.1), and so its place.
+// shardOf returns the shard number of a warehouse, which determines its cell. Warehouses are numbered from 1 (clause
+// 1.3.1).
 func shardOf(w uint32) uint64 { return uint64(w) - 1 }
 
-// warehouseOf returns the warehouse that a row belongs to.
+// warehouseOf returns the warehouse of a row.
 func warehouseOf(k txn.Key) uint32 { return uint32(k.Shard()) + 1 }
 
 func appendWarehouseKey(b []byte, w uint32) []byte {
@@ -142,22 +143,23 @@ func appendItem(b []byte, item uint32) []byte {
 	return append(b, byte(item>>16), byte(item>>8), byte(item))
 }
 
-// appendHistoryKey appends the key of the row that a payment adds. Its number is unique: see generator.historyNumber.
+// appendHistoryKey appends the key of a payment's row. number is unique: see generator.historyNumber.
 func appendHistoryKey(b []byte, w uint32, number uint64) []byte {
 	return be.AppendUint64(txn.AppendIntKey(b, tableHistory, shardOf(w)), number)
 }
 
-// appendLoadedHistoryKey appends the key of the row that a customer has from the start. No payment's is as short.
+// appendLoadedHistoryKey appends the key of a customer's loaded row. It is shorter than the key of any payment, so the
+// two never collide.
 func appendLoadedHistoryKey(b []byte, w uint32, d uint8, c uint16) []byte {
 	return be.AppendUint16(append(txn.AppendIntKey(b, tableHistory, shardOf(w)), d), c)
 }
 
-// appendGroupKey appends the key of a district's group of rows in a table, with which their own keys begin.
+// appendGroupKey appends the key of a district's group in a table, which is the prefix of the keys of its rows.
 func appendGroupKey(b []byte, table txn.Table, w uint32, d uint8) []byte {
 	return txn.AppendGroupKey(b, table, shardOf(w), d)
 }
 
-// appendOrderKey appends the key of an order's row in ORDER or NEW-ORDER, or the prefix of the keys of its lines.
+// appendOrderKey appends the key of an order in ORDER or NEW-ORDER, or the common prefix of the keys of its lines.
 func appendOrderKey(b []byte, table txn.Table, w uint32, d uint8, o uint32) []byte {
 	return be.AppendUint32(appendGroupKey(b, table, w, d), o)
 }
@@ -166,18 +168,18 @@ func appendOrderLineKey(b []byte, w uint32, d uint8, o uint32, number int) []byt
 	return append(appendOrderKey(b, tableOrderLine, w, d, o), byte(number))
 }
 
-// appendNameKey appends the part of keys that all customers of a district with a last name have in common.
+// appendNameKey appends the common key prefix of all customers of a district with a last name.
 func appendNameKey(b []byte, w uint32, d uint8, name uint16) []byte {
 	return append(appendLastName(appendGroupKey(b, tableCustomersByName, w, d), int(name)), 0)
 }
 
-// appendCustomerByNameKey appends the key of a customer's entry in the index by name, in the order that clause 2.5.2.2
-// asks for.
+// appendCustomerByNameKey appends the key of a customer's entry in the index by name. Keys sort as clause 2.5.2.2
+// requires.
 func appendCustomerByNameKey(b []byte, w uint32, d uint8, name uint16, first []byte, c uint16) []byte {
 	return be.AppendUint16(append(append(appendNameKey(b, w, d, name), first...), 0), c)
 }
 
-// appendCustomersOrdersKey appends the part of keys that all orders of a customer have in common.
+// appendCustomersOrdersKey appends the common key prefix of all orders of a customer.
 func appendCustomersOrdersKey(b []byte, w uint32, d uint8, c uint16) []byte {
 	return be.AppendUint16(appendGroupKey(b, tableOrdersByCustomer, w, d), c)
 }
@@ -186,7 +188,7 @@ func appendOrderByCustomerKey(b []byte, w uint32, d uint8, c uint16, o uint32) [
 	return be.AppendUint32(appendCustomersOrdersKey(b, w, d, c), o)
 }
 
-// lastUint16 and lastUint32 return the number at the end of a key.
+// lastUint16 and lastUint32 return the number in the last bytes of a key.
 func lastUint16(k txn.Key) uint16 {
 	n := len(k)
 	return uint16(k[n-2])<<8 | uint16(k[n-1])
@@ -205,22 +207,22 @@ func districtOf(k txn.Key) uint8 {
 	return k[warehouseKeySize]
 }
 
-// customerOf returns the number of a row of CUSTOMER.
+// customerOf returns the customer number of a row of CUSTOMER.
 func customerOf(k txn.Key) uint16 { return lastUint16(k) }
 
-// lineOf returns the order and the number of a row of ORDER-LINE.
+// lineOf returns the order number and the line number of a row of ORDER-LINE.
 func lineOf(k txn.Key) (o uint32, number int) {
 	return lastUint32(k[:orderKeySize]), int(k[orderKeySize])
 }
 
-// keySizes are the sizes of the keys of tables with keys of a fixed size.
+// keySizes are the key sizes of tables whose keys have a fixed size.
 var keySizes = map[txn.Table]int{
 	tableItem: itemKeySize, tableWarehouse: warehouseKeySize, tableDistrict: districtKeySize, tableCustomer: customerKeySize,
 	tableStock: stockKeySize, tableOrder: orderKeySize, tableNewOrder: orderKeySize, tableOrderLine: orderLineKeySize,
 	tableOrdersByCustomer: orderByCustomerKeySize, tableBalance: warehouseKeySize,
 }
 
-// keyName names a row of any TPC-C database as the specification does, with its primary key: district(3, 4).
+// keyName names a row of any TPC-C database by table and primary key, as in the specification: district(3, 4).
 func keyName(k txn.Key) string {
 	if !k.Valid() || k.Table() > tableBalance {
 		return k.String()
@@ -279,5 +281,5 @@ func keyName(k txn.Key) string {
 	return k.String()
 }
 
-// Aborts are the reasons for which procedures abort.
+// Aborts are the reasons with which procedures abort.
 var Aborts = []txn.Abort{abortUnusedItem, abortNoRow}

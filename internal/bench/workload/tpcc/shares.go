@@ -6,10 +6,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Indexes of the counts of requests. Dike's counts are followed by the mixes of phases, the partitions of updateStock
-// and the contention intensities; their numbers vary.
+// Indexes of the counts of requests. After Dike's counts follow the mixes of phases, the partitions of updateStock and
+// the contention intensities, whose numbers vary.
 const (
-	// The first are the specification's types.
+	// The specification's types come first.
 	shareRollbacks = numTypes + iota
 	shareByLastName
 	shareRemoteOrders
@@ -34,19 +34,19 @@ const (
 	numFixedShares
 )
 
-// Tolerances, in percent of the configured value, as in Dike's evaluation (6.2).
+// Tolerances in percent of the configured value, as in Dike's evaluation (section 6.2).
 const (
 	distributionTolerance = 5
 	contentionTolerance   = 10
 )
 
-// reported is a share with the place of its count.
+// reported is a share with the index of its count.
 type reported struct {
 	at int
 	workload.Share
 }
 
-// countOf is the place of the count of a type.
+// countOf returns the index of the count of a type.
 func countOf(kind int) int {
 	if kind < numTypes {
 		return kind
@@ -54,13 +54,13 @@ func countOf(kind int) int {
 	return shareUpdateStock + kind - numTypes
 }
 
-// The indexes of the counts that follow the fixed counts.
+// Indexes of the counts that follow the fixed counts.
 func (t *TPCC) sharePhase(phase, kind int) int { return numFixedShares + phase*allTypes + kind }
 func (t *TPCC) sharePartition(cell int) int    { return t.sharePhase(len(t.phases), 0) + cell }
 func (t *TPCC) shareContention(part int) int   { return t.sharePartition(t.cells.number()) + part }
 func (t *TPCC) numCounts() int                 { return t.shareContention(len(t.dike.ContentionIntensities)) }
 
-// Shares returns the shares of the types, and of the transactions' draws.
+// Shares implements workload.Workload: it returns the shares of the types and of random choices within transactions.
 func (t *TPCC) Shares() []workload.Share {
 	out := make([]workload.Share, len(t.reported))
 	for i := range out {
@@ -69,7 +69,7 @@ func (t *TPCC) Shares() []workload.Share {
 	return out
 }
 
-// shares lists the reported shares.
+// shares returns the reported shares.
 func (t *TPCC) shares() (out []reported) {
 	add := func(at int, s workload.Share) { out = append(out, reported{at, s}) }
 	if types := t.Types(); len(t.phases) == 1 {
@@ -113,7 +113,7 @@ func (t *TPCC) shares() (out []reported) {
 
 const newOrdersName = "new orders"
 
-// addRemote adds the shares of remote orders and payments, and of where their warehouses are.
+// addRemote adds the shares of remote orders and payments, and the shares of their warehouses' locations.
 func (t *TPCC) addRemote(add func(at int, s workload.Share)) {
 	r := t.spec.Remote
 	orders, ordersPercent := "order lines", percentOf(r.OrderLinePercent)
@@ -122,8 +122,8 @@ func (t *TPCC) addRemote(add func(at int, s workload.Share)) {
 	}
 	payments, multiHome, multiPartition := r.PaymentPercent, percentOf(r.MultiHomePercent)*10_000, percentOf(r.MultiPartitionPercent)*10_000
 	if !t.placesRemote() {
-		// All other warehouses are equally likely: some of them are in the same region, or in the same partition of some
-		// region.
+		// All other warehouses are equally likely, so some are in the same region and some have the same partition number
+		// in another region.
 		all, perPartition := t.warehouses(), int(t.spec.WarehousesPerPartition)
 		if all == 1 {
 			ordersPercent, payments = 0, 0
@@ -142,7 +142,7 @@ func (t *TPCC) addRemote(add func(at int, s workload.Share)) {
 		}
 		add(s.at, workload.Percent("remote", s.of, s.percent))
 		if t.dike.WarehousesThetaPercent != nil && !t.placesRemote() {
-			continue // which depends on where the terminals are
+			continue // the share then depends on the location of the terminals
 		}
 		for i, where := range []struct {
 			name string
@@ -153,7 +153,7 @@ func (t *TPCC) addRemote(add func(at int, s workload.Share)) {
 	}
 }
 
-// Realised counts what Shares lists.
+// Realised returns the counts for TPCC.Shares.
 func (g *generator) Realised() []workload.Count {
 	out := make([]workload.Count, len(g.t.reported))
 	for i := range out {

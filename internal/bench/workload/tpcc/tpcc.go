@@ -1,10 +1,10 @@
 // Package tpcc is the order-entry workload of TPC Benchmark C, revision 5.11 (February 2010): terminals of warehouses
 // enter orders, payments and deliveries. Clause numbers in comments refer to the specification. docs/workloads.md lists
-// omissions and differences. Each transaction has a file.
+// omissions and differences. Each transaction is in a separate file.
 //
-// Warehouses are spread over all partitions of all regions, and a terminal works at a warehouse of its region. An order
-// line or a payment that uses another warehouse than its terminal's is remote. The manifest sets their number, and how
-// many of their warehouses are in another region, or in another partition.
+// Warehouses are spread over all partitions of all regions, and a terminal belongs to a warehouse of its region. An
+// order line or payment is remote if it uses a warehouse other than its terminal's. The manifest sets the share of
+// remote lines and payments, and the shares of remote warehouses in another region or another partition.
 package tpcc
 
 import (
@@ -28,7 +28,7 @@ const (
 	numTypes // of the specification
 )
 
-// The transaction types of Dike, which follow where a mix has any of them.
+// Transaction types of Dike. They follow if a mix has any of them.
 const (
 	typeUpdateStock = numTypes + iota
 	typeUpdateBalance
@@ -36,7 +36,7 @@ const (
 	allTypes
 )
 
-// NewOrder is the type whose committed transactions per minute are tpmC (clause 5.4.2).
+// NewOrder is the type that tpmC counts: committed new orders per minute (clause 5.4.2).
 const NewOrder = "newOrder"
 
 var typeNames = []string{NewOrder, "payment", "orderStatus", "delivery", "stockLevel", "updateStock", "updateBalance", "selectBalance"}
@@ -52,10 +52,10 @@ type TPCC struct {
 	phases    [][allTypes]int32 // the mixes, in percent
 	dike      v1alpha1.TPCCDike
 	reported  []reported    // of the shares
-	noise     func() *noise // made when the first row is
+	noise     func() *noise // created with the first row
 }
 
-// New binds the workload to a topology. Errors name the manifest's field and what would be right.
+// New binds the workload to a topology. Errors name the manifest's field and its valid values.
 func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 	const field = "spec.workload.tpcc."
 	r, d := spec.Remote, dikeOf(spec.Dike)
@@ -110,7 +110,7 @@ func New(spec v1alpha1.TPCC, seed uint64, t *geo.Topology) (*TPCC, error) {
 	return w, nil
 }
 
-// set is 1 of a parameter that is set.
+// set returns 1 if the parameter is set, else 0.
 func set(p *int32) int {
 	if p == nil {
 		return 0
@@ -125,13 +125,13 @@ func percentOf(p *int32) int32 {
 	return *p
 }
 
-// Name is tpcc.
+// Name implements workload.Workload.
 func (t *TPCC) Name() string { return "tpcc" }
 
-// Types returns the types of TypesOf.
+// Types implements workload.Workload.
 func (t *TPCC) Types() []string { return TypesOf(&t.spec) }
 
-// TypesOf returns the names of the five transactions, and the names of Dike's transactions if a mix has any.
+// TypesOf returns the names of the five transactions, followed by Dike's if a mix has any of them.
 func TypesOf(spec *v1alpha1.TPCC) []string {
 	for _, m := range mixes(spec) {
 		if m.UpdateStock+m.UpdateBalance+m.SelectBalance > 0 {
@@ -141,7 +141,7 @@ func TypesOf(spec *v1alpha1.TPCC) []string {
 	return typeNames[:numTypes]
 }
 
-// Never returns the reason why no transaction of a type runs, or an empty string if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some run.
 func Never(spec *v1alpha1.TPCC, transaction string) string {
 	kind := slices.Index(typeNames, transaction)
 	all := mixes(spec)
@@ -154,7 +154,7 @@ func Never(spec *v1alpha1.TPCC, transaction string) string {
 	return "its share in spec.workload.tpcc.mix is 0"
 }
 
-// mixes lists the mixes that follow each other.
+// mixes returns the consecutive mixes.
 func mixes(spec *v1alpha1.TPCC) []v1alpha1.TPCCMix {
 	if len(spec.MixPhases) > 0 {
 		return spec.MixPhases
@@ -162,18 +162,19 @@ func mixes(spec *v1alpha1.TPCC) []v1alpha1.TPCCMix {
 	return []v1alpha1.TPCCMix{spec.Mix}
 }
 
-// mix lists a mix by type.
+// mix returns the shares of a mix by type, in percent.
 func mix(m *v1alpha1.TPCCMix) [allTypes]int32 {
 	return [allTypes]int32{m.NewOrder, m.Payment, m.OrderStatus, m.Delivery, m.StockLevel, m.UpdateStock, m.UpdateBalance, m.SelectBalance}
 }
 
-// KeyName names a row as the specification does.
+// KeyName implements workload.Workload: see keyName.
 func (t *TPCC) KeyName(k txn.Key) string { return keyName(k) }
 
-// warehouses is the number of all warehouses. They are numbered from 1, without gaps unless they are spread unevenly.
+// warehouses returns the number of all warehouses. They are numbered from 1, without gaps unless they are spread
+// unevenly.
 func (t *TPCC) warehouses() int { return t.cells.all() }
 
-// warehousesOf lists the warehouses of a cell in ascending order.
+// warehousesOf returns the warehouses of a cell in ascending order.
 func (t *TPCC) warehousesOf(c geo.Cell) []uint32 {
 	out := make([]uint32, t.cells.warehouses(c))
 	for i := range out {
@@ -187,14 +188,14 @@ func (t *TPCC) nth(c geo.Cell, i int) uint32 {
 	return uint32(t.topology.Placement().ShardNumber(c, uint64(i))) + 1
 }
 
-// cellOf returns the cell of a warehouse, and its place among the warehouses there: it is the inverse of nth.
+// cellOf returns the cell of a warehouse and its index there. It is the inverse of nth.
 func (t *TPCC) cellOf(w uint32) (c geo.Cell, i int) {
 	c, n := t.topology.Placement().Locate(shardOf(w))
 	return c, int(n)
 }
 
-// placesRemote reports whether the manifest sets the location of remote warehouses. Otherwise all other warehouses are
-// equally likely.
+// placesRemote reports whether the manifest configures the location of remote warehouses. If not, all other warehouses
+// are equally likely.
 func (t *TPCC) placesRemote() bool {
 	return t.spec.Remote.MultiHomePercent != nil || t.spec.Remote.MultiPartitionPercent != nil
 }

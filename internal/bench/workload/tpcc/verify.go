@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// conditions are the consistency conditions, by the last part of their clause. Each describes the violation of a
-// finding in words.
+// conditions are the consistency conditions, numbered by the last part of their clause. says describes a finding in
+// words.
 var conditions = [...]struct {
 	number int
 	says   func(f workload.Finding) string
@@ -53,7 +53,7 @@ var conditions = [...]struct {
 	}},
 }
 
-// money and count describe the difference between two values.
+// money and count describe the difference of two values in words.
 func money(cents int64) string {
 	sign := "more"
 	if cents < 0 {
@@ -73,7 +73,7 @@ func orders(f workload.Finding, what string) string {
 	return fmt.Sprintf("%d orders have %s; the first is %d", f.Values[""], what, f.Values[first])
 }
 
-// customers names the customer whose balance is off, if there is only one.
+// customers describes a finding about balances. It names the customer if only one balance is off.
 func customers(f workload.Finding, what, than string) string {
 	sum := f.Values[""]
 	if c, alone := f.OffAlone(); alone && c >= 1 && c <= customersPerDistrict {
@@ -85,8 +85,8 @@ func customers(f workload.Finding, what, than string) string {
 	return fmt.Sprintf("%s of several customers are in sum %s %s", what, money(sum), than)
 }
 
-// Verify judges the consistency conditions and the ledger in every copy. Condition 11, which the specification gives
-// for a database that was just loaded, counts the deliveries since then.
+// Verify checks the consistency conditions and the ledger in every copy. The specification states condition 11 for a
+// freshly loaded database, so Verify adds the deliveries since then.
 func (t *TPCC) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	var checks []workload.Check
 	for _, c := range conditions {
@@ -122,7 +122,7 @@ func (t *TPCC) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 	return append(checks, workload.CopiesAgree(totals))
 }
 
-// place describes the location of a violation: a warehouse, and a district unless it is 0.
+// place names the location of a violation: the warehouse, and the district unless it is 0.
 func place(f workload.Finding) string {
 	if d := f.Place[1]; d != 0 {
 		return fmt.Sprintf("district %d of warehouse %d", d, f.Place[0])
@@ -130,7 +130,7 @@ func place(f workload.Finding) string {
 	return fmt.Sprintf("warehouse %d", f.Place[0])
 }
 
-// cardinalities checks the tables to which no transaction adds a row, and the index of the orders.
+// cardinalities checks the row counts of tables that no transaction inserts into, and of the index of orders.
 func (t *TPCC) cardinalities(copies []workload.Copy) workload.Check {
 	w := int64(t.warehouses())
 	customers := w * districtsPerWarehouse * int64(t.size.customers)

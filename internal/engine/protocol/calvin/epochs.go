@@ -58,6 +58,7 @@ func (e *epochs) wait() {
 func (e *epochs) tick() {
 	// A jump may have closed the epoch already: receive closes epochs ahead of this clock.
 	if now := e.current(); now > e.open {
+		// The epoch that the clock is in is still open.
 		e.close(now - 1)
 	}
 	e.wait()
@@ -93,6 +94,7 @@ func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
 	if len(m.Txns) > 0 {
 		e.arrive(from, m)
 	}
+	// This node's clock is slow: close the epoch now, or every node would wait for this one.
 	if m.Batch >= e.open {
 		e.jumps++
 		e.r.env.Mark(epochJump)
@@ -106,6 +108,7 @@ func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
 func (e *epochs) hear(from geo.NodeID, last uint64) {
 	was := e.closed[from]
 	e.closed[from] = last + 1
+	// The minimum cannot change unless the sequencer that held it back has advanced.
 	if was != e.all {
 		return // another sequencer is still at the minimum, so all does not change
 	}
@@ -140,6 +143,7 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 				if s.position > next*uint64(e.r.nodes) {
 					e.r.env.Mark(epochShared)
 				}
+				// Positions order epochs first and sequencers second, as in the paper, and are the same at all nodes.
 				s.position = next*uint64(e.r.nodes) + uint64(i)
 				s.schedule(geo.NodeID(i), m)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// sequencer collects its clients' transactions into batches and hands each batch's data to the schedulers of every copy
+// sequencer collects its clients' transactions into batches and sends each batch's data to the schedulers of every copy
 // (Thomson 2012, section 3.2).
 type sequencer struct {
 	r        *Replica
@@ -18,11 +18,11 @@ type sequencer struct {
 
 	batch  []*txn.Transaction // being collected
 	number uint64             // of the batch being collected
-	// sent are the batches without a known position, ascending: see batchlog.
+	// sent are the batches without a known log position, ascending: see batchlog.
 	sent queue.Queue[sentBatch]
 	free [][]*txn.Transaction
 
-	// entering says that this is a new incarnation that may not ask for places yet.
+	// entering is set in a new incarnation that must not request log positions yet.
 	entering bool
 	// remember is set if nodes can be replaced: flight then maps the unanswered transactions of sent batches to their
 	// batches.
@@ -32,7 +32,7 @@ type sequencer struct {
 	unanswered            int
 	batches, transactions int64
 
-	seen    []int // per partition: the last transaction of the batch that touched it, plus 1
+	seen    []int // per partition: 1 plus the index of the last transaction of the batch that touches it
 	indexes [][]uint32
 	parts   [][]*txn.Transaction
 }
@@ -51,7 +51,7 @@ func (s *sequencer) init(r *Replica, interval time.Duration, incarnation uint32)
 	s.parts = make([][]*txn.Transaction, r.partitions)
 }
 
-// submit takes a transaction. One that cannot name its rows is looked at first.
+// submit accepts a client's transaction. A transaction without an exact footprint runs reconnaissance first.
 func (s *sequencer) submit(t *txn.Transaction) {
 	s.unanswered++
 	s.transactions++
@@ -63,11 +63,11 @@ func (s *sequencer) submit(t *txn.Transaction) {
 	}
 }
 
-// order adds a transaction to the batch. The first transaction of a batch starts its timer.
+// order adds a transaction to the current batch. The first transaction of a batch starts the batch's timer.
 func (s *sequencer) order(t *txn.Transaction) {
 	s.batch = append(s.batch, t)
 	if s.r.epochs != nil || s.entering {
-		return // the clock closes the batch, or the end of entering
+		return // the epoch's end closes the batch, or the end of entering
 	}
 	if s.interval == 0 || s.r.env.Buggify(closesEarly) {
 		s.r.env.Mark(unbatched)
@@ -77,14 +77,15 @@ func (s *sequencer) order(t *txn.Transaction) {
 	}
 }
 
-// expire closes the batch whose timer has fired.
+// expire closes batch number if its timer has fired before another event closed it.
 func (s *sequencer) expire(number uint64) {
+	// An early close has assigned the number to a batch that was sent, or the batch is empty.
 	if number == s.number && len(s.batch) > 0 && !s.entering {
 		s.close()
 	}
 }
 
-// close sends the batch's data to the schedulers and asks for its place in the log.
+// close sends the batch's data to the schedulers and requests its log position.
 func (s *sequencer) close() {
 	number := s.number
 	s.number++
@@ -95,6 +96,7 @@ func (s *sequencer) close() {
 			s.flight[t.ID] = number
 		}
 	}
+	// Requests for log positions are pipelined, so several batches can wait at once.
 	if s.sent.Len() > 1 {
 		s.r.env.Mark(batchesUnderway)
 	}
@@ -105,18 +107,20 @@ func (s *sequencer) close() {
 	s.r.log.Ask(batchlog.Request{Number: number, Readers: touched})
 }
 
-// settled learns that a batch has its place in the log, or that it is void because this node was cut off for long: then
-// its transactions go into the batch that is being collected.
+// settled handles the result for the oldest sent batch: it has its log position, or it is void because this node was
+// disconnected for too long. The transactions of a void batch join the current batch.
 func (s *sequencer) settled(number uint64, void bool) {
 	b := s.sent.Front()
 	s.sent.Pop()
 	if void {
 		s.r.env.Mark(batchAgain)
+		// The batch has no timer until it has a first transaction.
 		if len(s.batch) == 0 {
 			s.r.env.After(s.interval, protocol.Timer{Kind: batchTimer, Arg: s.number})
 		}
 		s.batch = append(s.batch, b.txns...)
 		if s.remember {
+			// The transactions get a new batch number when the current batch closes.
 			for _, t := range b.txns {
 				delete(s.flight, t.ID)
 			}
@@ -126,8 +130,9 @@ func (s *sequencer) settled(number uint64, void bool) {
 	s.free = append(s.free, b.txns[:0])
 }
 
-// distribute splits the batch by partition and sends each part to all nodes that hold the partition, in every copy.
-// Partitions without transactions receive nothing, or an empty part when every node waits for a part.
+// distribute splits the batch by partition and sends each part to all nodes that store the partition, in every copy. A
+// partition without transactions receives nothing, or an empty part if everybody is set. It returns the partitions with
+// transactions.
 func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 	s.batches++
 	var touched batchlog.Set
@@ -142,6 +147,7 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 		clear(s.seen)
 		for i, t := range s.batch {
 			for _, a := range t.Accesses {
+				// A transaction may access a partition several times; it must be in the part only once.
 				if q := s.r.placement.Partition(a.Key); s.seen[q] != i+1 {
 					s.seen[q] = i + 1
 					s.indexes[q] = append(s.indexes[q], uint32(i))
@@ -157,11 +163,12 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 			continue
 		}
 		m := newSubBatch(batch, s.indexes[q], s.parts[q])
-		// The message keeps the slices: others may still be reading them.
+		// The message keeps the slices, because the receivers in the same process may still be reading them.
 		s.indexes[q], s.parts[q] = nil, nil
 		for _, n := range s.r.holders[q] {
 			s.r.env.Send(n, m)
 		}
+		// This node handles its own part directly. In epoch mode an empty own part has nothing to run.
 		if q == s.r.partition && (len(m.Txns) > 0 || !everybody) {
 			if s.r.epochs != nil {
 				s.r.epochs.arrive(s.r.self, m)
@@ -173,11 +180,11 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 	return touched
 }
 
-// answer takes the outcome of a transaction.
+// answer handles the outcome of a transaction.
 func (s *sequencer) answer(o txn.Outcome) {
 	if s.remember {
 		if _, ok := s.flight[o.ID]; !ok {
-			return // it was answered as unknown
+			return // the client has already received the outcome unknown
 		}
 		delete(s.flight, o.ID)
 	}

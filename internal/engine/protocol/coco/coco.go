@@ -3,40 +3,42 @@
 // Transactions run optimistically between the primaries of their rows, and copies are updated asynchronously. All
 // transactions of an epoch commit or abort together, by a single two-phase commit.
 //
-// Execution (transactions.go, section 4). The node that a client talks to reads all rows at their primaries in
-// parallel. It locks the rows that it will write, without waiting, and validates the rows that it has only read. Then
-// it sends its writes to primaries and copies. Validation uses a logical clock, as in TicToc, or a physical clock, as
-// in Silo (rows.go).
+// Execution (transactions.go, section 4). The client's node reads all rows at their primaries in parallel. It then
+// locks the rows to be written, without waiting, and validates the rows that were only read. Finally it sends its
+// writes to primaries and copies. Validation uses a logical clock, as in TicToc, or a physical clock, as in Silo
+// (rows.go).
 //
-// Epochs (epochs.go, section 3). The coordinator starts an epoch, and stops it after its interval. Every node lets its
-// running transactions finish, and notifies all other nodes. It votes to commit once it has received that notification
-// from every node. Since links keep the order of messages, the node then has all its writes of the epoch: the
-// replication is drained. When all nodes have voted, the epoch is committed. Clients are answered only then.
+// Epochs (epochs.go, section 3). The coordinator starts an epoch, and stops it after the interval. Every node lets its
+// running transactions finish, and then notifies all other nodes. A node votes to commit once it has received this
+// notification from every node. Links keep the order of messages, so the node then has all writes of the epoch: the
+// replication is drained. Once all nodes have voted, the epoch is committed. Only then do clients receive their
+// answers.
 //
-// Uncommitted writes. Writes of the running epoch lie above the store, at primaries and copies alike, and are applied
-// to it when the epoch commits. So discarding them rolls the epoch back.
+// Uncommitted writes. Writes of the running epoch are kept apart from the store, at primaries and copies alike, and are
+// applied to the store when the epoch commits. Discarding them rolls the epoch back.
 //
-// Failures (coordinator.go, section 3.3). The coordinator is the leader of a Raft group with a member in each region.
-// The group agrees on views: the members, and the outcome of the epoch that a failure interrupted. A coordinator that
-// takes over, or misses a node, asks all nodes for the last epoch that they voted for. A node that answers no longer
-// votes for an earlier coordinator. An epoch that all nodes have voted for is committed. An epoch without the vote of
-// every node cannot have been committed, and is aborted everywhere. So single epochs need no agreement in the group,
-// and a coordinator's decision costs no round trip. The primary of a partition is the first member of the view that
-// holds the partition.
+// Failures (coordinator.go, section 3.3). The coordinator is the leader of a Raft group with one member in each region.
+// The group agrees on views. A view consists of the members, and the outcome of the epoch that a failure interrupted. A
+// new coordinator, or a coordinator that misses a node, asks all nodes for the last epoch that they voted for. A node
+// that answers no longer votes for an earlier coordinator. An epoch with the votes of all nodes is committed. An epoch
+// without them cannot have been committed, and is aborted at all nodes. Single epochs therefore need no agreement in
+// the group, and a coordinator's decision costs no round trip. The primary of a partition is the first member of the
+// view that holds the partition.
 //
-// Joining. A node that was omitted from the view because the node or its links were slow abandons its epoch. It
-// receives the rows from the primaries at the start of an epoch.
+// Joining. A node that was omitted from the view because the node or its links were slow abandons its epoch. At the
+// start of a later epoch it receives the rows from the primaries.
 //
 // Replacement (replace.go). A node that has lost its process and state is removed from the view immediately. It rejoins
 // as a new incarnation, which is a different member. The other nodes settle the epochs that its predecessor voted for,
-// as if it were silent. The new incarnation joins like an omitted node, but receives its rows in pieces while epochs
-// continue.
+// as if the predecessor were silent. The new incarnation joins like an omitted node, but receives its rows in pieces
+// while epochs continue.
 //
-// Copies. The paper's f+1 copies survive f losses if no slow node is taken for a lost one. A network that can partition
-// cannot guarantee that. So 2f+1 regions or more keep the rows, and a view has members in f+1 of them.
+// Copies. The paper's f+1 copies survive f losses, provided that no slow node is mistaken for a lost one. A network
+// that can partition does not guarantee that. Here, 2f+1 or more regions keep the rows, and a view has members in f+1
+// of them.
 //
-// Ranges. A scan is validated as the range that the procedure has looked at, with the rows in it; the time up to which
-// it was read holds for rows that come into it, too. So no phantom passes.
+// Ranges. A scan is validated as the range that the procedure has examined, with the rows in it. Its read time also
+// applies to rows that are inserted into the range. This excludes phantoms.
 package coco
 
 import (
@@ -120,7 +122,8 @@ var Engine = &protocol.Engine{
 // RoleCoordinator is the role of the node that drives epochs.
 const RoleCoordinator = "coordinator"
 
-// checkTopology is Engine.CheckTopology: a majority must be left to elect a coordinator.
+// checkTopology is Engine.CheckTopology: after f losses, the remaining regions must be a majority that can elect a
+// coordinator.
 func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 	regions, f := len(t.Regions), faults(t, p)
 	if regions > 2*f {
@@ -131,7 +134,7 @@ func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 		2*f+1, f, (regions-1)/2)}
 }
 
-// faults returns the number of regions that may be lost.
+// faults returns f, the number of regions that may be lost.
 func faults(t *geo.Topology, p protocol.Params) int {
 	if p.Word("f") == faultsAuto {
 		return (len(t.Regions) - 1) / 2
@@ -139,7 +142,7 @@ func faults(t *geo.Topology, p protocol.Params) int {
 	return int(p.Int("f"))
 }
 
-// place is Engine.Place: the primary of a cell is its first node at home.
+// place is Engine.Place: the first node of a cell in its home region is the cell's primary.
 func place(t *geo.Topology, p protocol.Params) geo.Layout {
 	placed, regions := *t, len(t.Regions)
 	copies := regions
@@ -161,10 +164,10 @@ func place(t *geo.Topology, p protocol.Params) geo.Layout {
 	return placed.Placed()
 }
 
-// tolerates is Engine.Tolerates: any f regions. A member that campaigns in vain doubles its wait for the next campaign.
-// A coordinator that has omitted some nodes in vain waits twice as long for others. A transaction is answered with the
-// second epoch at the latest: the epoch in progress, and then its own epoch. Each epoch lasts as long as its longest
-// transaction. The number of retries at its node is not bounded.
+// tolerates is Engine.Tolerates: any f regions. A member that campaigns without success doubles its wait for the next
+// campaign, and a coordinator whose round failed doubles its wait for other nodes. A transaction is answered with the
+// second epoch at the latest: the epoch in progress is followed by the transaction's own epoch. An epoch lasts as long
+// as its longest transaction. The number of retries at a node is not bounded.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	f := faults(t, p)
 	if f == 0 {
@@ -177,9 +180,9 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	}
 	rtt := t.LongestRTT()
 	s.Settles = 8*electionAfter(p, rtt) + 4*silentAfter(p, rtt) + 10*rtt
-	step := p.Duration("epoch") + 2*rtt // to read, or to lock, or to validate, and a half to end the epoch
+	step := p.Duration("epoch") + 2*rtt // two steps to read, lock or validate, and half a round trip to end the epoch
 	if p.Word("interactive") == "true" {
-		step += 2 * rtt // to read the rows one after the other
+		step += 2 * rtt // to read the rows one by one
 	}
 	s.Answers = protocol.InTime(step)
 	return s
@@ -187,7 +190,8 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 
 // Timer kinds.
 const (
-	// epochTimer's argument is the epoch, watchTimer's the coordinator's term, retryTimer's the number of the attempt.
+	// Timer.Arg is the epoch for epochTimer, the coordinator's term for watchTimer, and the number of the attempt for
+	// retryTimer.
 	epochTimer = iota + 1
 	groupTimer
 	watchTimer
@@ -196,7 +200,7 @@ const (
 	transferTimer
 )
 
-// Replica is one node.
+// Replica is one node of the database.
 type Replica struct {
 	self       geo.NodeID
 	topology   *geo.Topology
@@ -207,7 +211,7 @@ type Replica struct {
 	heartbeat  time.Duration
 
 	retries, interactive bool
-	// snapshotBytes bounds the rows of a Snapshot.
+	// snapshotBytes bounds the size of the rows in a Snapshot.
 	snapshotBytes int
 	mistake       mistake
 
@@ -216,7 +220,7 @@ type Replica struct {
 	epochs
 	coordination coordinator
 	replacement
-	// local are messages of this node to itself, which are handled at the end of the step.
+	// local are messages of this node to itself; finish handles them at the end of the step.
 	local    queue.Queue[protocol.Message]
 	counters counters
 }
@@ -238,8 +242,8 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r.rows = newRows(c.Store.(*store.Hash), p.Word("concurrency") == clockLogical, m)
 	r.txns = transactions{running: map[uint64]*transaction{}, next: 1, paused: map[uint64]request{}}
 	nodes, shards := t.Nodes(), r.layout.Shards()
-	// All nodes know the first view, in which no epoch runs: the first coordinator proposes another view. The loaded data
-	// counts as epoch 1.
+	// All nodes start with the same first view, in which no epoch runs; the first coordinator proposes another view. The
+	// loaded data counts as epoch 1.
 	r.epochs = epochs{
 		view: &View{Committed: 1, First: 2}, base: 1, primaries: make([]geo.NodeID, shards), holds: make([][]bool, nodes), done: make([]bool, nodes), awaiting: map[int]bool{},
 	}
@@ -267,7 +271,7 @@ func (r *Replica) Start() {
 	r.finish()
 }
 
-// send sends a message, to this node at the end of the step.
+// send sends a message. A message to this node itself is handled at the end of the step.
 func (r *Replica) send(to geo.NodeID, m protocol.Message) {
 	if to == r.self {
 		r.local.Push(m)
@@ -276,7 +280,7 @@ func (r *Replica) send(to geo.NodeID, m protocol.Message) {
 	r.env.Send(to, m)
 }
 
-// finish does the remaining work of the step.
+// finish handles local messages and the other deferred work at the end of a step.
 func (r *Replica) finish() {
 	for {
 		for r.local.Len() > 0 {
@@ -298,7 +302,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.finish()
 }
 
-// handle takes a message of another node or of this one.
+// handle handles a message of another node or of this node.
 func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case epochal:
@@ -374,8 +378,8 @@ func (r *Replica) Leads() (shards []int) {
 	return shards
 }
 
-// Pending implements protocol.Replica. It counts unanswered own transactions, uncommitted writes and missing rows. At
-// the coordinator it also counts live nodes outside of the view.
+// Pending implements protocol.Replica. It counts this node's unanswered transactions, uncommitted writes and missing
+// rows. At the coordinator it also counts live nodes outside the view.
 func (r *Replica) Pending() int {
 	n := r.txns.waiting.Len() + len(r.txns.running) + len(r.txns.finished) + len(r.txns.paused) + len(r.awaiting)
 	if r.rows.dirty() {

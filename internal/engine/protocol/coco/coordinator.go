@@ -16,20 +16,20 @@ type stage uint8
 const (
 	// idle: this node is not the coordinator.
 	idle stage = iota
-	// collecting: it asks all nodes for their states.
+	// collecting: the node asks all nodes for their states.
 	collecting
-	// proposing: the group of the regions agrees on a view.
+	// proposing: a proposed view awaits agreement by the Raft group.
 	proposing
-	// executing: an epoch runs, and has not been stopped.
+	// executing: an epoch runs and was not stopped yet.
 	executing
-	// voting: an epoch was stopped, and waits for the votes of the members.
+	// voting: the epoch was stopped, and the votes of some members are outstanding.
 	voting
 )
 
-// roundBits is the number of bits of a ballot that count the coordinator's rounds in its term.
+// roundBits is the number of low bits of a ballot that count the rounds of the coordinator's term.
 const roundBits = 20
 
-// maxVain bounds how often the timeout is doubled.
+// maxVain bounds the number of times that the timeout doubles.
 const maxVain = 6
 
 // maxAborted is the number of aborted epochs that a view remembers, for nodes that were disconnected.
@@ -48,18 +48,18 @@ type coordinator struct {
 	stage  stage
 	// term is this node's term as the coordinator; ballot is the ballot of the running round.
 	term, ballot uint64
-	states       []*State // states[n] is the answer of node n in the ballot, nil without one
+	states       []*State // by node: its State in this ballot, or nil
 	epoch        uint64
 	votes        []bool
 	voted        int
 	heard        []time.Duration
-	// awake is the last time at which this node received a message or looked for silent nodes.
+	// awake is the last time at which this node received a message or checked for silent nodes.
 	awake time.Duration
-	// vain counts the rounds since this node last learned that an epoch was committed, under any coordinator.
+	// vain counts the rounds since this node last learned of a committed epoch, under any coordinator.
 	vain int
-	// joining are the nodes that are outside of the view and know it.
+	// joining are the nodes outside the view that know that they are outside.
 	joining []bool
-	// ready are the new incarnations that join in the view and have said that they have their rows.
+	// ready are the joining new incarnations of the view that have reported that they have their rows.
 	ready []bool
 	terms int64
 }
@@ -84,7 +84,7 @@ func (c *coordinator) init(r *Replica, p protocol.Params) {
 	})
 }
 
-// coordinators returns the nodes that may lead the database: a node of each region.
+// coordinators returns the nodes that can become coordinator, one in each region.
 func coordinators(t *geo.Topology) (nodes []geo.NodeID) {
 	for region := range t.Regions {
 		nodes = append(nodes, t.Node(geo.Region(region), 0, 0))
@@ -92,7 +92,8 @@ func coordinators(t *geo.Topology) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// electionAfter is after how long a silent coordinator is given up, silentAfter after how long another node is.
+// electionAfter returns the silence of a coordinator after which another one is elected; silentAfter returns the
+// silence after which another node is omitted from the view.
 func electionAfter(p protocol.Params, longest time.Duration) time.Duration {
 	// One and a half heartbeats tolerate a late one; the two round trips cover a vote request and its answer.
 	return p.Duration("heartbeat")*3/2 + 2*longest
@@ -102,7 +103,7 @@ func silentAfter(p protocol.Params, longest time.Duration) time.Duration {
 	return p.Duration("heartbeat")*3 + 2*longest
 }
 
-// advance follows the group: a new leader becomes the coordinator once it knows all views.
+// advance follows the Raft group: a new leader becomes the coordinator once it has applied all views.
 func (c *coordinator) advance() {
 	if c.group == nil {
 		return
@@ -126,14 +127,14 @@ func (c *coordinator) advance() {
 	}
 }
 
-// hear notes that a node lives.
+// hear records that node n has sent a message.
 func (c *coordinator) hear(n geo.NodeID) {
 	c.wake()
 	c.heard[n] = c.r.env.Now()
 }
 
-// wake records that this node is running. A coordinator looks for silent nodes three times in the timeout. If it has
-// done nothing for two of these periods, the other nodes were not silent: this node stood still, or its clock jumped.
+// wake records that this node is running. A coordinator checks for silent nodes three times per timeout. If it has done
+// nothing for two of these periods, it was paused or its clock jumped, so the silence of the other nodes is not real.
 func (c *coordinator) wake() {
 	now := c.r.env.Now()
 	// This node itself stood still: judging the other nodes by its stale clock would exclude all of them.
@@ -146,14 +147,14 @@ func (c *coordinator) wake() {
 }
 
 // silent reports whether a node has been silent for longer than the timeout. The timeout doubles with each round after
-// the first in which no epoch was committed. Without that, no epoch would commit where lost packets delay other
-// messages by more than the timeout.
+// the first in which no epoch was committed. Otherwise no epoch would commit in a network in which lost packets delay
+// other messages by more than the timeout.
 func (c *coordinator) silent(n geo.NodeID) bool {
 	return n != c.r.self && c.r.env.Now()-c.heard[n] >= c.timeout<<min(max(0, c.vain-1), maxVain)
 }
 
-// collect starts a ballot: it asks all nodes for their states. Nodes that were heard since watch last looked have the
-// whole timeout to answer.
+// collect starts a ballot: it asks all nodes for their states. A node heard from since the last check has the whole
+// timeout to answer.
 func (c *coordinator) collect() {
 	now := c.r.env.Now()
 	for n := range c.heard {
@@ -173,7 +174,7 @@ func (c *coordinator) collect() {
 	}
 }
 
-// state takes a node's answer to Collect.
+// state handles a node's answer to Collect.
 func (c *coordinator) state(from geo.NodeID, m *State) {
 	// States of an earlier ballot do not include a promise to ignore the ballots in between.
 	if c.stage == collecting && m.Ballot == c.ballot {
@@ -182,17 +183,17 @@ func (c *coordinator) state(from geo.NodeID, m *State) {
 	}
 }
 
-// form proposes a view of the nodes that have answered, if next returns a view.
+// form proposes the view that next returns, if any.
 func (c *coordinator) form() {
 	if v := c.next(); v != nil {
 		c.propose(v)
 	}
 }
 
-// next returns a view of the nodes that have answered, or nil while a member of the last view must still be waited for.
-// An epoch that all these members have voted for is committed, since the earlier coordinator may have announced that.
-// An epoch that any of them has not voted for is aborted: it was not committed, and never will be. A node that then
-// lacks rows joins. A new incarnation has no rows, and its predecessor's vote is not its vote.
+// next returns a view of the nodes that have answered, or nil while it must wait for a member of the last view. An
+// epoch that all these members have voted for is committed, because the earlier coordinator may have announced the
+// commit. An epoch that one of them has not voted for was not committed and is aborted. A node that lacks rows
+// afterwards joins. A new incarnation has no rows, and its predecessor's vote does not count as its own.
 func (c *coordinator) next() *View {
 	v := &View{Ballot: c.ballot}
 	first := true
@@ -216,7 +217,7 @@ func (c *coordinator) next() *View {
 		voted := s.Epoch
 		// A vote for an epoch before the view says nothing about the view's epochs.
 		if voted < c.latest.First {
-			voted = c.latest.Committed // it has voted for none of the view's epochs
+			voted = c.latest.Committed // it has not voted for an epoch of this view
 		}
 		// The old coordinator commits an epoch only with the votes of all members. So the smallest vote bounds every commit
 		// that it may have announced.
@@ -238,9 +239,9 @@ func (c *coordinator) next() *View {
 	return v
 }
 
-// covers reports whether a view has, for each shard, a member with its rows, and members that hold it in f+1 regions.
-// Joining nodes among these f+1 receive the rows before an epoch is committed, so that a copy survives the loss of f
-// regions.
+// covers reports whether a view has, for each shard, a member with the shard's rows, and members in f+1 regions that
+// hold the shard. Joining nodes count among the latter: they receive the rows before an epoch is committed, so a copy
+// survives the loss of f regions.
 func (c *coordinator) covers(v *View) bool {
 	if !c.covered(v, true) {
 		c.r.env.Mark(notCovered)
@@ -249,7 +250,7 @@ func (c *coordinator) covers(v *View) bool {
 	return true
 }
 
-// covered reports the same as covers, with or without the joining nodes.
+// covered is covers, with or without the joining nodes.
 func (c *coordinator) covered(v *View, joining bool) bool {
 	t, l := c.r.topology, &c.r.layout
 	regions := make([]bool, len(t.Regions))
@@ -274,7 +275,7 @@ func (c *coordinator) covered(v *View, joining bool) bool {
 	return true
 }
 
-// propose asks the group to agree on a view. The view's first epoch is an epoch that no node can have started.
+// propose proposes a view to the Raft group. The view's first epoch is one that no node can have started.
 func (c *coordinator) propose(v *View) {
 	v.Incarnations = c.r.incarnationsOf(v.Members)
 	// Skip one epoch: the old coordinator may have announced epoch Committed+1, and some members may run it already.
@@ -288,7 +289,7 @@ func (c *coordinator) propose(v *View) {
 	c.group.Propose(v.AppendTo(nil))
 }
 
-// apply takes a view that the group has agreed on.
+// apply applies an agreed view.
 func (c *coordinator) apply(entry []byte) {
 	r := codec.NewReader(entry)
 	v := readView(&r)
@@ -296,7 +297,7 @@ func (c *coordinator) apply(entry []byte) {
 		return
 	}
 	c.latest = v
-	// Another coordinator proposed this view, or an earlier round of this one did: its author announces it.
+	// An earlier round or another coordinator proposed this view, and announces it.
 	if c.stage != proposing || v.Ballot != c.ballot {
 		c.r.env.Mark(viewOfAnother)
 		return
@@ -313,7 +314,7 @@ func (c *coordinator) apply(entry []byte) {
 	}
 }
 
-// restore takes the last view from a snapshot.
+// restore installs the latest view from a snapshot.
 func (c *coordinator) restore(snapshot []byte) {
 	r := codec.NewReader(snapshot)
 	if v := readView(&r); r.Done() == nil {
@@ -321,14 +322,14 @@ func (c *coordinator) restore(snapshot []byte) {
 	}
 }
 
-// begin runs an epoch that the coordinator is announcing to the members.
+// begin records that an epoch starts, which the coordinator announces to the members.
 func (c *coordinator) begin(epoch uint64) {
 	c.stage, c.epoch, c.voted = executing, epoch, 0
 	clear(c.votes)
 	c.r.env.After(c.interval, protocol.Timer{Kind: epochTimer, Arg: epoch})
 }
 
-// expire stops an epoch.
+// expire stops an epoch at the end of its interval.
 func (c *coordinator) expire(epoch uint64) {
 	// The timer belongs to an epoch that a new view or an earlier stop has replaced.
 	if c.stage != executing || c.epoch != epoch {
@@ -341,7 +342,7 @@ func (c *coordinator) expire(epoch uint64) {
 	}
 }
 
-// vote takes a member's vote to commit an epoch.
+// vote handles a member's vote to commit an epoch.
 func (c *coordinator) vote(from geo.NodeID, m *Vote) {
 	// Each member counts once, and a vote under another ballot may come from a node that has promised a newer coordinator.
 	if c.stage != voting || m.Turn != (Turn{c.ballot, c.epoch}) || c.votes[from] {
@@ -355,9 +356,9 @@ func (c *coordinator) vote(from geo.NodeID, m *Vote) {
 	}
 }
 
-// decide commits an epoch that all members have voted for, and starts the next epoch. It changes the view if nodes
-// join, or if joined nodes now have their rows and may become primaries. No other node joins while a joining node waits
-// for rows.
+// decide commits an epoch that all members have voted for, and starts the next one. It changes the view if nodes want
+// to join, or if joined nodes have received their rows and may become primaries. No node joins while a joining node
+// still waits for rows.
 func (c *coordinator) decide() {
 	c.vain = 0
 	change := slices.Contains(c.joining, true) || len(c.latest.Joining) > 0
@@ -385,7 +386,7 @@ func (c *coordinator) decide() {
 	c.begin(c.epoch + 1)
 }
 
-// ownRegionVoted reports whether the members in this node's region have voted: a mistake.
+// ownRegionVoted reports whether all members in this node's region have voted; used by a faulty variant.
 func (c *coordinator) ownRegionVoted() bool {
 	t := c.r.topology
 	return !slices.ContainsFunc(c.latest.Members, func(n geo.NodeID) bool {
@@ -393,7 +394,7 @@ func (c *coordinator) ownRegionVoted() bool {
 	})
 }
 
-// alive takes a node's heartbeat. One that knows that it is outside of the view joins with the next.
+// alive handles a node's heartbeat. A node that knows that it is outside the view joins with the next view.
 func (c *coordinator) alive(from geo.NodeID, m *Alive) {
 	// A heartbeat of an older ballot may be from before this view, in which the sender is a member.
 	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot && !c.latest.has(from) {
@@ -402,14 +403,14 @@ func (c *coordinator) alive(from geo.NodeID, m *Alive) {
 	}
 }
 
-// watch looks for silent members. If a silent member has not voted, the new view without it aborts the epoch.
+// watch checks for silent members. If a silent member has not voted, the new view without it aborts the epoch.
 func (c *coordinator) watch(term uint64) {
 	// A timer of an earlier term must not run next to the timer of this term.
 	if c.stage == idle || c.term != term {
 		return
 	}
 	c.wake()
-	// Three looks in a timeout bound the detection delay to four thirds of it.
+	// Three checks per timeout bound the detection delay to four thirds of it.
 	c.r.env.After(c.timeout/3, protocol.Timer{Kind: watchTimer, Arg: term})
 	switch {
 	// A silent member may have become silent for long enough since the last state arrived.
@@ -422,7 +423,7 @@ func (c *coordinator) watch(term uint64) {
 	}
 }
 
-// awaits reports whether a node that lives is outside of the view.
+// awaits reports whether a live node is outside the view.
 func (c *coordinator) awaits() bool {
 	for n := range geo.NodeID(len(c.heard)) {
 		if c.stage != idle && !c.silent(n) && !c.latest.has(n) {

@@ -38,12 +38,12 @@ func (w *SnapshotRow) size() int {
 	return codec.SizeString(string(w.Key)) + codec.SizeID(w.Writer) + codec.SizeBytes(w.Value)
 }
 
-// Snapshot brings a node that joins in an epoch rows of a shard as of the epoch's beginning. A shard may take several,
-// since the size of a message is bounded.
+// Snapshot contains rows of a shard as of the start of an epoch, for a node that joins in that epoch. A shard may take
+// several snapshots, because the size of a message is bounded.
 type Snapshot struct {
 	Epoch uint64
 	Shard int
-	// Last says that no other rows of the shard follow.
+	// Last is set on the last snapshot of the shard.
 	Last bool
 	Rows []SnapshotRow
 }
@@ -96,7 +96,7 @@ func (t Turn) appendTo(b []byte) []byte {
 
 func readTurn(r *codec.Reader) Turn { return Turn{r.UvarintMax(maxEpoch), r.UvarintMax(maxEpoch)} }
 
-// Start starts an epoch, and reports that the epoch before is committed.
+// Start starts an epoch, and reports that the previous epoch is committed.
 type Start struct{ Turn }
 
 // Kind implements protocol.Message.
@@ -110,7 +110,7 @@ func (m *Start) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Start) String() string { return fmt.Sprintf("start epoch %d", m.Epoch) }
 
-// Stop ends an epoch: no further transaction begins in it.
+// Stop closes an epoch: no further transaction starts in it.
 type Stop struct{ Turn }
 
 // Kind implements protocol.Message.
@@ -124,8 +124,8 @@ func (m *Stop) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Stop) String() string { return fmt.Sprintf("stop epoch %d", m.Epoch) }
 
-// Vote reports to the coordinator that all nodes have executed an epoch's transactions, and that the sender has all its
-// writes of the epoch.
+// Vote reports to the coordinator that all nodes have executed their transactions of an epoch, and that the sender has
+// received all writes of the epoch.
 type Vote struct{ Turn }
 
 // Kind implements protocol.Message.
@@ -158,7 +158,7 @@ func (m *Collect) String() string { return fmt.Sprintf("collect states in ballot
 // epoch.
 type State struct {
 	Turn
-	// Base is the epoch up to which the sender's store holds all commits; 0 if the store holds no complete state.
+	// Base is the epoch up to which the sender's store has all commits, or 0 if its state is incomplete.
 	Base uint64
 }
 

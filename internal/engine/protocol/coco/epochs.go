@@ -10,29 +10,30 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// snapshotBytes is the number of bytes of rows in a Snapshot. It is far below the maximum size of a message.
+// snapshotBytes bounds the bytes of rows in a Snapshot. It is far below the maximum message size.
 const snapshotBytes = 8 << 20
 
 // phase is a node's progress in the running epoch.
 type phase uint8
 
 const (
-	// outside: the node is not a member of the view that it knows.
+	// outside: the node is not a member of its latest view.
 	outside phase = iota
-	// running: transactions begin.
+	// running: transactions start.
 	running
 	// draining: running transactions continue, and no other transaction starts.
 	draining
-	// drained: all transactions have finished here, and the other nodes know.
+	// drained: all transactions of this node have finished, and it has notified the other nodes.
 	drained
 )
 
-// epochs is a node's part in them.
+// epochs is a node's state of the current epoch and view.
 type epochs struct {
-	// ballot is the highest known ballot: this node ignores lower ballots. coordinator is the ballot's coordinator.
+	// ballot is the highest ballot received: this node ignores lower ballots. coordinator is the coordinator of that
+	// ballot.
 	ballot      uint64
 	coordinator geo.NodeID
-	// view is the last view that this node knows. Its epochs run while ballot is the view's ballot.
+	// view is the latest view that this node knows. Its epochs run only while ballot equals the view's ballot.
 	view *View
 	// primaries are the nodes that execute reads and locks, by shard.
 	primaries []geo.NodeID
@@ -41,15 +42,16 @@ type epochs struct {
 
 	epoch uint64
 	phase phase
-	// began is the start of the running epoch. lasted is the duration of the epoch before, until its commit.
+	// began is the start time of the running epoch. lasted is the duration of the previous epoch up to its commit.
 	began, lasted time.Duration
-	// done are the members, by node, that have executed their transactions of the epoch, and counts them.
+	// done[n] is set once member n has executed its transactions of the epoch; doneBy is the number of such members.
 	done   []bool
 	doneBy int
-	// awaiting are the shards of which a node that joins lacks rows, and whether it lacks all of them.
+	// awaiting contains the shards for which this joining node lacks rows; the value is true until the first piece
+	// arrives.
 	awaiting map[int]bool
 	voted    uint64     // the last epoch that this node has voted for
-	base     uint64     // the epoch up to which the store holds all commits; 0 if it holds no complete state
+	base     uint64     // the epoch up to which the store has all commits; 0 if its state is incomplete
 	aborted  uint64     // the last epoch that was aborted here
 	held     []envelope // messages of later epochs
 }
@@ -68,8 +70,8 @@ type epochal interface {
 
 func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
 
-// receive handles a message of an epoch. A message of an epoch that has not started here waits. A message of a past
-// epoch is from a node whose epoch was aborted.
+// receive handles a message of an epoch. It holds messages of epochs that have not started here. A message of an
+// earlier epoch comes from a node whose epoch was aborted, and is dropped.
 func (r *Replica) receive(from geo.NodeID, m epochal) {
 	switch {
 	// The sender has entered an epoch that this node enters once the coordinator's Start arrives. Dropping the message
@@ -116,15 +118,15 @@ func (r *Replica) deliver(from geo.NodeID, m epochal) {
 	}
 }
 
-// current reports whether a message of the coordinator about an epoch is valid: its ballot is the view's, and no higher
-// ballot is known.
+// current reports whether a coordinator's message about an epoch is valid: its ballot is the ballot of the view, and
+// this node knows no higher one.
 func (r *Replica) current(t Turn) bool {
 	// A node that has promised a higher ballot must not follow the old coordinator, whose decision the new one may not
 	// know.
 	return r.phase != outside && t.Ballot == r.ballot && t.Ballot == r.view.Ballot
 }
 
-// start commits the running epoch, for which this node has voted, and starts the next epoch.
+// start handles Start: it commits the running epoch, for which this node has voted, and starts the next epoch.
 func (r *Replica) start(m *Start) {
 	// Only the next epoch follows the running one: skipping an epoch would commit one for which this node has not voted.
 	if !r.current(m.Turn) || m.Epoch != r.epoch+1 {
@@ -149,7 +151,7 @@ func (r *Replica) conclude() {
 	r.answer()
 }
 
-// run begins an epoch.
+// run starts an epoch and handles the messages held for it.
 func (r *Replica) run(epoch uint64) {
 	r.epoch, r.phase, r.doneBy, r.began = epoch, running, 0, r.env.Now()
 	clear(r.done)
@@ -166,7 +168,7 @@ func (r *Replica) run(epoch uint64) {
 	}
 }
 
-// stop lets no further transaction begin in the epoch.
+// stop handles Stop: no further transaction starts in the epoch.
 func (r *Replica) stop(m *Stop) {
 	// A repeated Stop must not move a drained node back to draining: it would send Done twice.
 	if r.current(m.Turn) && m.Epoch == r.epoch && r.phase == running {
@@ -174,8 +176,8 @@ func (r *Replica) stop(m *Stop) {
 	}
 }
 
-// drain notifies the other nodes when the epoch's transactions have finished here, and the coordinator when they have
-// finished everywhere. Since links keep the order of messages, all of this node's writes have arrived by then.
+// drain notifies the other nodes once this node's transactions of the epoch have finished, and votes once the
+// transactions of all members have finished.
 func (r *Replica) drain() {
 	// Links keep order, so Done arrives after every write that this node sent in the epoch (section 3).
 	if r.phase == draining && len(r.txns.running) == 0 && !r.missed {
@@ -197,7 +199,8 @@ func (r *Replica) drain() {
 	}
 }
 
-// collect takes part in a new ballot, and no longer in earlier ballots.
+// collect joins a coordinator's new ballot and answers with this node's state. The node no longer takes part in lower
+// ballots.
 func (r *Replica) collect(from geo.NodeID, m *Collect) {
 	// This node has promised a higher ballot: an answer could let two coordinators decide the same epoch.
 	if m.Ballot < r.ballot {
@@ -209,7 +212,7 @@ func (r *Replica) collect(from geo.NodeID, m *Collect) {
 	r.send(from, &State{Turn{m.Ballot, r.voted}, r.base})
 }
 
-// enter takes a view that was agreed on: the running epoch ends as it says.
+// enter enters an agreed view: the running epoch ends with the outcome that the view specifies.
 func (r *Replica) enter(from geo.NodeID, v *View) {
 	// A view of a lower ballot is outdated, and entering the same view twice would restart its first epoch.
 	if v.Ballot < r.ballot || v.Ballot == r.view.Ballot {
@@ -257,8 +260,8 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	r.run(v.First)
 }
 
-// settle closes the running epoch with the outcome in a view. A node that has not voted for it, and was omitted from
-// the view, may lack writes of it.
+// settle closes the running epoch with the outcome in a view. A node that was omitted from the view and has not voted
+// for the epoch may lack some of its writes.
 func (r *Replica) settle(v *View) {
 	_, aborted := slices.BinarySearch(v.Aborted, r.epoch)
 	switch {
@@ -290,8 +293,8 @@ func (r *Replica) settle(v *View) {
 	r.rows.forget()
 }
 
-// join takes rows of a shard; the first rows replace the rows that the node has. With the last rows of all its shards,
-// the node has the same state as the other nodes.
+// join installs a piece of a shard's rows; the first piece replaces the rows that the node has. Once all its shards are
+// complete, the node has the same state as the other nodes.
 func (r *Replica) join(m *Snapshot) {
 	first, awaited := r.awaiting[m.Shard]
 	// A late piece of an earlier view, or a repeated one, would overwrite newer rows.
@@ -310,7 +313,7 @@ func (r *Replica) join(m *Snapshot) {
 	r.complete()
 }
 
-// complete takes note that a node which joins has all its rows, if it does.
+// complete updates the base of a joining node once it has all its rows.
 func (r *Replica) complete() {
 	if len(r.awaiting) > 0 {
 		return
@@ -323,7 +326,7 @@ func (r *Replica) complete() {
 	r.env.Mark(joined)
 }
 
-// choose returns the primary of a shard in the view: the first member that holds the shard and has its rows.
+// choose returns the primary of a shard in the view: the first member that holds the shard and is not joining.
 func (r *Replica) choose(shard int) geo.NodeID {
 	for _, n := range r.layout.Group(shard).Members {
 		// A joining member has incomplete rows, so it cannot validate or lock for others.
@@ -331,10 +334,10 @@ func (r *Replica) choose(shard int) geo.NodeID {
 			return n
 		}
 	}
-	return r.layout.Group(shard).Leader // no coordinator proposes such a view
+	return r.layout.Group(shard).Leader // unreachable: no coordinator proposes such a view
 }
 
-// bring sends joining nodes the rows of the shards for which this node is the primary.
+// bring sends joining nodes the rows of the shards whose primary this node is.
 func (r *Replica) bring() {
 	for shard, primary := range r.primaries {
 		// Exactly one member sends each shard. All members have the same committed rows, so the primary suffices.

@@ -37,11 +37,11 @@ const (
 	kindMissed
 )
 
-// maxEpoch bounds the numbers of epochs and of ballots in messages, so that their successors are numbers, too.
+// maxEpoch bounds epochs and ballots in messages, so that their successors do not overflow.
 const maxEpoch = 1 << 62
 
-// The number of a member in a message is its node's number, in the low incarnationShift bits, and its incarnation
-// above.
+// A message encodes a member as one number: the node number in the low incarnationShift bits, the incarnation in the
+// high bits.
 const (
 	incarnationShift = 16
 	maxMember        = math.MaxUint32<<incarnationShift | raftgroup.MaxNode
@@ -53,24 +53,23 @@ type Verdict uint8
 // The verdicts.
 const (
 	Valid Verdict = iota + 1
-	// LockHeld: another transaction has locked a row that is to be written.
+	// LockHeld: another transaction has locked a row to be written.
 	LockHeld
-	// WriteChanged: a row that is to be written is not the version that was read.
+	// WriteChanged: a row to be written no longer has the version that was read.
 	WriteChanged
-	// ReadLocked: a row that was read is locked by a transaction that may write it before.
+	// ReadLocked: a transaction that may write earlier has locked a row that was read.
 	ReadLocked
 	// ReadChanged: a row that was read has another version.
 	ReadChanged
 	lastVerdict = ReadChanged
 )
 
-// String returns the reason of an outcome.
+// String returns the verdict as the reason of an outcome.
 func (v Verdict) String() string {
 	return [...]string{"", "valid", "lock-held", "write-changed", "read-locked", "read-changed"}[v]
 }
 
-// Attempt says which attempt at a transaction a message is about: the epoch, and the attempt's number at the node that
-// executes it.
+// Attempt identifies an attempt at a transaction: the epoch, and the number of the attempt at the executing node.
 type Attempt struct{ Epoch, Run uint64 }
 
 func (a Attempt) epoch() uint64 { return a.Epoch }
@@ -85,7 +84,7 @@ func readAttempt(r *codec.Reader) Attempt { return Attempt{r.UvarintMax(maxEpoch
 
 func (a Attempt) String() string { return fmt.Sprintf("%d in epoch %d", a.Run, a.Epoch) }
 
-// Read asks the primary of rows for them.
+// Read requests rows from their primary.
 type Read struct {
 	Attempt
 	Ranges []txn.Range
@@ -113,8 +112,8 @@ func (m *Read) String() string {
 type Rows struct {
 	Attempt
 	Found []raftgroup.Found
-	// Versions are the versions of the rows in Found, in the same order. A single row has a version whether it exists or
-	// not.
+	// Versions are the versions of the rows in Found, in the same order. A range of a single row has a version even if
+	// the row does not exist.
 	Versions []uint64
 }
 
@@ -144,11 +143,11 @@ func (m *Rows) String() string {
 	return fmt.Sprintf("rows for %v: %s, written at %d", m.Attempt, raftgroup.FoundString(m.Found), m.Versions)
 }
 
-// Expected is a row with the version that a transaction has read of it.
+// Expected is a row with the version that a transaction has read.
 type Expected struct {
 	Key     txn.Key
 	Version uint64
-	// Known reports that the version was read. Rows that are only written have no known version.
+	// Known is set if the version was read. Rows that are only written have no known version.
 	Known bool
 }
 
@@ -200,7 +199,7 @@ func expectedString(all []Expected) string {
 	return b.String()
 }
 
-// Lock asks the primary of rows to lock them, which are to be written.
+// Lock asks the primary of rows to lock them for writing.
 type Lock struct {
 	Attempt
 	Keys []Expected
@@ -223,7 +222,7 @@ func (m *Lock) String() string {
 type Locked struct {
 	Attempt
 	Verdict Verdict
-	// Least is the first time at which the transaction may write the rows.
+	// Least is the earliest time at which the transaction may write the rows.
 	Least uint64
 }
 
@@ -245,13 +244,13 @@ func (m *Locked) String() string {
 	return fmt.Sprintf("locked for %v: may write at %d", m.Attempt, m.Least)
 }
 
-// ExpectedRange is a range with the rows that a transaction has found in it, in its order.
+// ExpectedRange is a range with the rows that a transaction has found in it, in scan order.
 type ExpectedRange struct {
 	txn.Range
 	Rows []Expected
 }
 
-// seen returns the part of the range that the transaction knows: it ends at the last row that the limit allows.
+// seen returns the part of the range that the transaction has seen: with a limit, it ends at the last row.
 func (r *ExpectedRange) seen() txn.Range {
 	seen := txn.Range{From: r.From, To: r.To}
 	if n := len(r.Rows); n > 0 && n == r.Limit {
@@ -374,7 +373,7 @@ func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) 
 	if kind == consensus.Kind {
 		m, err := consensus.Decode(body)
 		if err != nil {
-			return nil, err // a nil pointer is no nil message
+			return nil, err // a nil *T in the interface would not equal nil
 		}
 		return m, nil
 	}

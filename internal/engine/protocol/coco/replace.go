@@ -11,24 +11,24 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A node that has lost its process and state rejoins as a new incarnation, which is another member of views. Its
-// predecessor may have voted for an epoch, of which the new incarnation knows nothing. So no node asks it for votes of
-// a view that does not include it. A coordinator that learns of a new incarnation closes the epoch with a view in which
-// the incarnation joins. No two incarnations share an epoch, since a view starts with an epoch that no node can have
-// started. So attempts and messages of different incarnations are never confused.
+// A node that has lost its process and state rejoins as a new incarnation, which is a different member of views. Its
+// predecessor may have voted for an epoch, and the new incarnation does not know about that vote. Therefore no node
+// asks it for votes of a view that does not include it. A coordinator that learns of a new incarnation closes the epoch
+// with a view in which the incarnation joins. A view starts with an epoch that no node can have started, so two
+// incarnations never share an epoch, and their attempts and messages are never confused.
 //
-// Primaries send a new incarnation their rows in pieces (package statetransfer). Where enough other nodes have the rows
-// of each shard, epochs do not wait for the transfer: the new incarnation votes for epochs whose writes it has. Rows
-// that arrive later do not overwrite these writes. It can be a primary once it has all rows.
+// Primaries send a new incarnation its rows in pieces (package statetransfer). If enough other nodes have the rows of
+// each shard, epochs do not wait for the transfer: the new incarnation votes for epochs whose writes it has. Rows that
+// arrive later do not overwrite these writes. It can become a primary once it has all rows.
 
-// replacement is a node's knowledge of lost nodes, and the rows in flight to new incarnations.
+// replacement is a node's state of lost nodes and of transfers to new incarnations.
 type replacement struct {
 	// incarnations is the latest known incarnation of each node.
 	incarnations []uint32
-	// missed reports that messages of the running epoch to a member were lost with its predecessor. This node then does
-	// not report that it has sent all its messages of the epoch.
+	// missed is set if messages of the running epoch to a member were lost with the member's predecessor. This node then
+	// does not report that it has sent all its messages of the epoch.
 	missed bool
-	// late says that this node votes although it waits for rows.
+	// late is set if this node votes although it waits for rows.
 	late bool
 	// sender sends rows. outgoing are the unfinished transfers, by receiving node.
 	sender   *statetransfer.Sender
@@ -53,8 +53,8 @@ func newReplacement(c *protocol.Config) replacement {
 	}
 }
 
-// replaces is Engine.Replaces: it returns the nodes whose rows are held in f+1 other regions and without which the
-// group of the regions has a majority.
+// replaces is Engine.Replaces: the nodes whose rows are also held in f+1 other regions, and without which the Raft
+// group still has a majority.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	l, f, leaders := place(t, p), faults(t, p), coordinators(t)
 	for n := range geo.NodeID(t.Nodes()) {
@@ -78,7 +78,7 @@ func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 // incarnation returns this node's incarnation.
 func (r *Replica) incarnation() uint32 { return r.incarnations[r.self] }
 
-// incarnationsOf returns the incarnations of the members of a view, nil where all are the first.
+// incarnationsOf returns the incarnations of the members of a view, or nil if all are first incarnations.
 func (r *Replica) incarnationsOf(members []geo.NodeID) (all []uint32) {
 	for i, n := range members {
 		if known := r.incarnations[n]; known > 0 {
@@ -115,7 +115,7 @@ func (r *Replica) FullyReplicated() bool {
 	return r.phase != outside && len(r.awaiting) == 0 && r.full(r.view) && r.coordination.whole()
 }
 
-// full reports whether all nodes are members of a view, and none is joining.
+// full reports whether all nodes are members of view v and none is joining.
 func (r *Replica) full(v *View) bool {
 	return len(v.Members) == r.topology.Nodes() && len(v.Joining) == 0 && slices.Equal(v.Incarnations, r.incarnationsOf(v.Members))
 }
@@ -131,7 +131,7 @@ func (c *coordinator) whole() bool {
 	return c.group.FullyReplicated() && c.r.full(c.latest) && !c.group.Awaits(func(entry []byte) bool { return len(entry) > 0 })
 }
 
-// lost reports whether a member of the last view has lost its memory since.
+// lost reports whether a member of the last view has lost its state since.
 func (c *coordinator) lost(n geo.NodeID) bool { return c.latest.incarnation(n) != c.r.incarnations[n] }
 
 // replaced records a new incarnation. If the predecessor is a member of the view, the view is replaced. Otherwise the
@@ -153,7 +153,7 @@ func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// takeReady takes a new incarnation's word that it has its rows.
+// takeReady handles a new incarnation's report that it has its rows.
 func (c *coordinator) takeReady(from geo.NodeID, m *Ready) {
 	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot {
 		c.ready[from] = true
@@ -167,13 +167,13 @@ func (c *coordinator) missed(m *Missed) {
 	}
 }
 
-// late reports whether a joining node votes before it has its rows. A new incarnation does so where the other members
-// suffice without it.
+// late reports whether a joining node votes before it has its rows. Only a new incarnation does, and only if the other
+// members suffice without it.
 func (c *coordinator) late(v *View, n geo.NodeID) bool {
 	return v.joins(n) && v.incarnation(n) > 0 && c.covered(v, false)
 }
 
-// lacksRows reports whether a node joins in the last view, and waits for rows although it votes.
+// lacksRows reports whether a node of the last view joins, votes, and still waits for rows.
 func (c *coordinator) lacksRows(n geo.NodeID) bool { return !c.ready[n] && c.late(c.latest, n) }
 
 // beginTransfers starts to send the rows of the shards for which this node is the primary to joining new incarnations.
@@ -222,7 +222,7 @@ func (r *Replica) transferAgain(to geo.NodeID) {
 	}
 }
 
-// acknowledged takes the answer to a piece.
+// acknowledged handles the acknowledgement of a piece.
 func (r *Replica) acknowledged(from geo.NodeID, m *statetransfer.Ack) {
 	r.sender.Receive(from, m)
 	if o := r.outgoing[from]; o != nil && m.ID == o.epoch && m.Got == uint64(len(o.data)) && !m.Damaged {
@@ -230,7 +230,7 @@ func (r *Replica) acknowledged(from geo.NodeID, m *statetransfer.Ack) {
 	}
 }
 
-// awaitTransfers discards the rows that this node has, since primaries send it all committed rows.
+// awaitTransfers discards this node's rows, because primaries send it all committed rows.
 func (r *Replica) awaitTransfers() {
 	for shard := range r.primaries {
 		if r.holds[r.self][shard] {
@@ -246,7 +246,7 @@ func (r *Replica) awaitTransfers() {
 	}
 }
 
-// receivePiece takes a piece of rows.
+// receivePiece handles a piece of rows.
 func (r *Replica) receivePiece(from geo.NodeID, m *statetransfer.Piece) {
 	if r.receivers[from] == nil {
 		r.receivers[from] = &statetransfer.Receiver{}
@@ -256,7 +256,7 @@ func (r *Replica) receivePiece(from geo.NodeID, m *statetransfer.Piece) {
 	}
 }
 
-// take takes the rows that a primary has sent, or keeps them until this node hears of their view.
+// take installs the rows that a primary has sent, or keeps them until this node learns of their view.
 func (r *Replica) take(x transfer) {
 	if x.epoch > r.view.First {
 		r.early = append(r.early, x)

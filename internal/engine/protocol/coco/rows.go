@@ -12,21 +12,21 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// run identifies an attempt at a transaction: the executing node, and the attempt's number there, from 1.
+// run identifies an attempt at a transaction: the executing node and that node's number of the attempt, from 1.
 type run struct {
 	node   geo.NodeID
 	number uint64
 }
 
-// row is the state of a row in the running epoch.
+// row is the state of one row in the running epoch.
 type row struct {
 	txn.WriteEntry
 	writer txn.ID
-	// wts is the time of the transaction that has written the row in this epoch, 0 for none. It identifies the version.
+	// wts is the logical time of the transaction that wrote the row in this epoch, or 0. It identifies the version.
 	wts uint64
-	// rts is the time up to which the version is known to have been read; later writes come after it.
+	// rts is the time up to which the version is known to have been read; later writes need a higher time.
 	rts uint64
-	// locked is the run that will write the row; its number is 0 for none.
+	// locked is the run that holds the write lock; its number is 0 if the row is not locked.
 	locked run
 }
 
@@ -36,22 +36,22 @@ type scanned struct {
 	rts uint64
 }
 
-// rows holds the rows of a node: the last committed epoch in the store, and above it the writes, reads and locks of the
-// running epoch. Times restart with each epoch, since an epoch follows all of the epoch before it. Discarding the
-// entries above the store rolls the epoch back.
+// rows holds the rows of a node: the state after the last committed epoch in the store, and separately the writes,
+// reads and locks of the running epoch. Times restart in each epoch, because an epoch follows the previous epoch as a
+// whole. Discarding the separate entries rolls the epoch back.
 type rows struct {
 	store *store.Hash
-	// logical says that reads are validated by the logical clock: the parameter concurrency.
+	// logical is set if the logical clock validates reads: the parameter concurrency.
 	logical bool
 	mistake mistake
 
 	plain   map[txn.Key]*row
 	ordered btree.Map[txn.Key, *row]
-	order   []*row // all rows, in the order of their first use
+	order   []*row // all entries, in order of first use
 	scans   map[txn.Key][]scanned
 	locks   map[run][]*row
-	// newer are the keys that epochs have written since a new incarnation waits for the rows of before; nil if it does
-	// not.
+	// newer are the keys that epochs have written while a new incarnation waits for the rows of earlier epochs; nil if it
+	// does not wait.
 	newer map[txn.Key]bool
 }
 
@@ -68,14 +68,14 @@ func (e *rows) find(k txn.Key) *row {
 	return e.plain[k]
 }
 
-// touch returns the epoch's entry for a row, and creates the entry if there is none.
+// touch returns the epoch's entry for a row, and creates it if needed.
 func (e *rows) touch(k txn.Key) *row {
 	w := e.find(k)
 	if w != nil {
 		return w
 	}
-	// The key may point into a message's buffer, which the entry would keep alive for the whole epoch.
-	k = txn.Key(strings.Clone(string(k))) // which may be a part of a message
+	// The key may refer to a message's buffer, which the entry would keep alive for the whole epoch.
+	k = txn.Key(strings.Clone(string(k)))
 	w = &row{WriteEntry: txn.WriteEntry{Key: k}}
 	if k.Ordered() {
 		e.ordered.Set(k, w)
@@ -95,7 +95,7 @@ func (e *rows) Get(k txn.Key) (store.Record, bool) {
 	return e.store.Get(k)
 }
 
-// found is a row of a scan.
+// found is a row that a scan returns.
 type found struct {
 	key txn.Key
 	store.Record
@@ -105,7 +105,7 @@ type found struct {
 func (e *rows) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	var above []*row
 	e.ordered.Ascend(r.From, func(k txn.Key, w *row) bool {
-		// A deleted row stays in the list, since it hides the row of the store.
+		// A deleted row must stay in the list, because it hides the row in the store.
 		if k < r.To && w.wts > 0 {
 			above = append(above, w)
 		}
@@ -117,8 +117,8 @@ func (e *rows) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	}
 	base := r
 	if base.Limit > 0 {
-		// Each row above the store can hide a row of the store, so the scan reads that number of rows more.
-		base.Limit += len(above) // as many may be hidden
+		// Each of these rows can hide one row of the store, so the limit grows by their number.
+		base.Limit += len(above)
 	}
 	var all []found
 	e.store.Scan(base, func(k txn.Key, rec store.Record) bool {
@@ -148,7 +148,8 @@ func (e *rows) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	}
 }
 
-// read returns the rows of ranges and their versions. A single row has a version whether it exists or not.
+// read returns the rows of ranges and their versions. A range of a single row has a version even if the row does not
+// exist.
 func (e *rows) read(ranges []txn.Range) (rows []raftgroup.Found, versions []uint64) {
 	rows = make([]raftgroup.Found, len(ranges))
 	versions = make([]uint64, 0, len(ranges))
@@ -173,7 +174,7 @@ func (e *rows) read(ranges []txn.Range) (rows []raftgroup.Found, versions []uint
 	return rows, versions
 }
 
-// readUntil returns the time up to which a row was read, by itself or in a scan.
+// readUntil returns the time up to which a row was read, individually or by a scan.
 func (e *rows) readUntil(w *row) uint64 {
 	// A version is read at its own time at the earliest, even if no validation has extended it.
 	rts := max(w.rts, w.wts)
@@ -188,8 +189,8 @@ func (e *rows) readUntil(w *row) uint64 {
 	return rts
 }
 
-// lock locks rows for a run, without waiting: all of them, or none. It returns the first time at which the run may
-// write them.
+// lock locks rows for a run, either all of them or none, without waiting. It returns the earliest time at which the run
+// may write them.
 func (e *rows) lock(x run, keys []Expected) (verdict Verdict, least uint64) {
 	least = 1
 	for i := range keys {
@@ -219,7 +220,7 @@ func (e *rows) lock(x run, keys []Expected) (verdict Verdict, least uint64) {
 	return Valid, least
 }
 
-// unlock releases all that a run has locked.
+// unlock releases all locks of a run.
 func (e *rows) unlock(x run) {
 	for _, w := range e.locks[x] {
 		w.locked = run{}
@@ -227,8 +228,8 @@ func (e *rows) unlock(x run) {
 	delete(e.locks, x)
 }
 
-// validate reports whether the reads of a run are valid at a time: no row has another version, and no run will write a
-// version up to that time. With the physical clock, no run may hold a lock to write a row at all.
+// validate reports whether the reads of a run are valid at a time: no row has another version, and no other run may
+// write one up to that time. With the physical clock, no other run may hold a write lock on a row at all.
 func (e *rows) validate(x run, at uint64, points []Expected, ranges []ExpectedRange) Verdict {
 	for i := range points {
 		p := &points[i]
@@ -272,7 +273,7 @@ func (e *rows) blocked(x run, w *row, at uint64) bool {
 	return w.locked.number != 0 && w.locked != x && (!e.logical || e.readUntil(w) < at)
 }
 
-// validateRange does for a range what validate does for a row: the same rows are in it.
+// validateRange is validate for a range: the range must contain the same rows and versions.
 func (e *rows) validateRange(x run, at uint64, r *ExpectedRange) Verdict {
 	same, left := true, r.Rows
 	if e.mistake == rowsOnly {
@@ -305,7 +306,7 @@ func (e *rows) validateRange(x run, at uint64, r *ExpectedRange) Verdict {
 	return verdict
 }
 
-// extend notes that a range was read up to a time.
+// extend records that a range was read up to a time.
 func (e *rows) extend(r txn.Range, at uint64) {
 	unit := r.From.Unit()
 	all := e.scans[unit]
@@ -319,8 +320,8 @@ func (e *rows) extend(r txn.Range, at uint64) {
 	e.scans[txn.Key(strings.Clone(string(unit)))] = append(all, scanned{r, at})
 }
 
-// write applies the writes of a run that was committed at a time, and releases the run's locks here. Writes of one row
-// are sent by several nodes and may arrive in any order.
+// write applies the writes of a run that committed at a time, and releases the run's locks here. Several nodes send
+// writes of the same row, which may arrive in any order.
 func (e *rows) write(x run, writer txn.ID, at uint64, writes []txn.WriteEntry) {
 	for i := range writes {
 		w := e.touch(writes[i].Key)
@@ -357,7 +358,7 @@ func (e *rows) commit() {
 	e.forget()
 }
 
-// forget forgets the epoch.
+// forget discards the state of the epoch.
 func (e *rows) forget() {
 	clear(e.plain)
 	e.ordered.Clear()
@@ -367,8 +368,8 @@ func (e *rows) forget() {
 	clear(e.locks)
 }
 
-// snapshot returns the committed rows of a shard in key order, in pieces of at most limit bytes or of a single row. It
-// returns at least one piece.
+// snapshot returns the committed rows of a shard in key order, in pieces of at most limit bytes, but at least one row
+// each. It returns at least one piece, which is empty if the shard is.
 func (e *rows) snapshot(l *geo.Layout, shard, limit int) [][]SnapshotRow {
 	pieces, bytes := [][]SnapshotRow{nil}, 0
 	for _, w := range e.committed(l, shard) {
@@ -382,7 +383,7 @@ func (e *rows) snapshot(l *geo.Layout, shard, limit int) [][]SnapshotRow {
 	return pieces
 }
 
-// committed returns the committed rows of a shard, in the order of their keys.
+// committed returns the committed rows of a shard in key order.
 func (e *rows) committed(l *geo.Layout, shard int) (all []SnapshotRow) {
 	for _, k := range raftgroup.Keys(e.store, l, shard) {
 		rec, _ := e.store.Get(k)
@@ -398,7 +399,7 @@ func (e *rows) drop(l *geo.Layout, shard int) {
 	}
 }
 
-// restore takes committed rows of a snapshot.
+// restore stores committed rows from a snapshot.
 func (e *rows) restore(all []SnapshotRow) {
 	for i := range all {
 		e.store.Put(all[i].Key, slices.Clone(all[i].Value), all[i].Writer)

@@ -17,42 +17,41 @@ const (
 	// firstBackoff bounds the pause before the second attempt at a transaction, as in the authors' code.
 	firstBackoff = time.Millisecond
 	// maxDoublings bounds the number of times that the backoff doubles; it starts with the longest round trip. The
-	// authors' code has no other backoff. But all transactions that wait for an epoch start with it. So transactions of
-	// different regions that lock their own rows first would block each other in every epoch.
+	// authors' code has no such backoff. All transactions that wait for an epoch start at the same time, so transactions
+	// of different regions that first lock rows of their own region would block each other in every epoch.
 	maxDoublings = 5
-	// epochsApart is the number of epochs after which the backoff no longer doubles, even if that takes more than
-	// maxDoublings doublings. Where disks or stalled links make epochs long, backoffs of some round trips all run out in
-	// the same epoch.
+	// epochsApart is the backoff in epochs after which it no longer doubles, even if that takes more than maxDoublings
+	// doublings. If slow disks or links make epochs long, backoffs of a few round trips would all end in the same epoch.
 	epochsApart = 8
 )
 
-// ReasonEpochAborted is the reason of transactions whose epoch was aborted because a node did not answer.
+// ReasonEpochAborted is the reason of outcomes whose epoch was aborted because a node did not answer.
 const ReasonEpochAborted = "epoch-aborted"
 
-// ReasonForgotten is the reason of transactions whose node was disconnected for so long that the other nodes no longer
+// ReasonForgotten is the reason of outcomes at a node that was disconnected for so long that the other nodes no longer
 // know the outcome of its epoch.
 const ReasonForgotten = "too-far-behind"
 
 // transactions are the transactions of a node's clients.
 type transactions struct {
-	// waiting begin with the next epoch, in that order.
+	// waiting are the transactions that start with the next epoch, in order.
 	waiting queue.Queue[request]
-	// running are the transactions that the epoch executes, by attempt number; next is the number of the next attempt.
+	// running are the running attempts, by attempt number; next is the number of the next attempt.
 	running map[uint64]*transaction
 	next    uint64
-	// finished are the transactions that have finished in the open epoch, in the order in which they finished.
+	// finished are the transactions that have finished in the running epoch, in that order.
 	finished []ended
 	// paused are the transactions that wait for another attempt, by the number of the last attempt.
 	paused map[uint64]request
 }
 
-// request is a transaction that is to be executed, and how often it was tried.
+// request is a transaction to execute, with the number of earlier attempts.
 type request struct {
 	*txn.Transaction
 	tried int
 }
 
-// ended is a transaction that has ended in the epoch, and how.
+// ended is a transaction that has finished in the epoch, with its outcome.
 type ended struct {
 	request
 	outcome txn.Outcome
@@ -63,7 +62,7 @@ type transaction struct {
 	Attempt
 	t    request
 	task *rerun.Task
-	// asked are the nodes that received a request in this round; open counts the nodes that have not answered.
+	// asked are the requests of this round; open is the number of unanswered ones.
 	asked []*asked
 	open  int
 	// points and ranges are the reads. points is in key order once the procedure has finished.
@@ -78,7 +77,7 @@ type transaction struct {
 	at uint64
 }
 
-// asked is the request to a node in a round.
+// asked is a request to a node in the current round.
 type asked struct {
 	node     geo.NodeID
 	answered bool
@@ -87,7 +86,7 @@ type asked struct {
 	ranges   []ExpectedRange
 }
 
-// ask returns the request to a node in this round, and adds it if there is none.
+// ask returns the request to node n in this round, and creates it if needed.
 func (x *transaction) ask(n geo.NodeID) *asked {
 	for _, a := range x.asked {
 		if a.node == n {
@@ -100,7 +99,8 @@ func (x *transaction) ask(n geo.NodeID) *asked {
 	return a
 }
 
-// answered returns the unanswered request to a node in this round and marks it as answered; nil if there is none.
+// answered marks the request to node n in this round as answered and returns it, or nil if there is no unanswered
+// request.
 func (x *transaction) answered(n geo.NodeID) *asked {
 	for _, a := range x.asked {
 		if a.node == n && !a.answered {
@@ -112,7 +112,7 @@ func (x *transaction) answered(n geo.NodeID) *asked {
 	return nil
 }
 
-// primaryOf returns the node that executes reads and locks of a row.
+// primaryOf returns the node that executes reads and locks of row k.
 func (r *Replica) primaryOf(k txn.Key) geo.NodeID { return r.primaries[r.layout.Shard(k)] }
 
 // Submit implements protocol.Replica.
@@ -131,7 +131,7 @@ func (r *Replica) submit(t request) {
 	r.begin(t)
 }
 
-// begin begins an attempt at a transaction in the running epoch.
+// begin starts an attempt at a transaction in the running epoch.
 func (r *Replica) begin(t request) {
 	x := &transaction{Attempt: Attempt{r.epoch, r.txns.next}, t: t, task: rerun.New(r.procedures, t.Transaction, r.rows.store, r.interactive)}
 	r.txns.next++
@@ -139,7 +139,7 @@ func (r *Replica) begin(t request) {
 	r.step(x)
 }
 
-// step runs the procedure as far as the available rows allow. Then it requests all rows that the procedure needs next.
+// step runs the procedure until it needs rows that are not available, and requests all rows that it needs next.
 func (r *Replica) step(x *transaction) {
 	needs := x.task.Step()
 	if len(needs) == 0 {
@@ -160,7 +160,7 @@ func (r *Replica) step(x *transaction) {
 	}
 }
 
-// supply takes rows from a primary.
+// supply handles rows from a primary.
 func (r *Replica) supply(from geo.NodeID, m *Rows) {
 	x := r.txns.running[m.Run]
 	if x == nil {
@@ -176,7 +176,7 @@ func (r *Replica) supply(from geo.NodeID, m *Rows) {
 	}
 }
 
-// note records the versions of rows that were read. It reports whether each row has a version.
+// note records the versions of rows that were read. It reports whether m has exactly one version per row.
 func (x *transaction) note(needs []rerun.Need, m *Rows) bool {
 	left := m.Versions
 	for i := range needs {
@@ -202,7 +202,7 @@ func (x *transaction) note(needs []rerun.Need, m *Rows) bool {
 }
 
 // lock asks the primaries to lock the rows that the finished procedure writes. A procedure that has aborted writes
-// nothing. Its reads are validated like all others, since its decision depends on them.
+// nothing, but its reads are validated all the same, because its decision depends on them.
 func (r *Replica) lock(x *transaction) {
 	if _, x.err = x.task.Result(); x.err == nil {
 		x.writes = x.task.Writes().Entries()
@@ -211,7 +211,7 @@ func (r *Replica) lock(x *transaction) {
 		}
 	}
 	slices.SortFunc(x.points, func(a, b Expected) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	for i := range x.points { // for a key that was requested twice in a message there is a single version
+	for i := range x.points { // a key requested twice in a message has a single version
 		x.at = max(x.at, x.points[i].Version)
 	}
 	for i := range x.ranges {
@@ -239,7 +239,7 @@ func (r *Replica) lock(x *transaction) {
 	}
 }
 
-// point returns the read of a row by its key, or nil.
+// point returns the read of row k, or nil.
 func (x *transaction) point(k txn.Key) *Expected {
 	at, found := slices.BinarySearchFunc(x.points, k, func(e Expected, k txn.Key) int { return strings.Compare(string(e.Key), string(k)) })
 	if !found {
@@ -248,7 +248,7 @@ func (x *transaction) point(k txn.Key) *Expected {
 	return &x.points[at]
 }
 
-// lockAnswered takes a primary's answer to Lock.
+// lockAnswered handles a primary's answer to Lock.
 func (r *Replica) lockAnswered(from geo.NodeID, m *Locked) {
 	x := r.txns.running[m.Run]
 	if x == nil || x.answered(from) == nil {
@@ -294,7 +294,7 @@ func (x *transaction) writesTo(k txn.Key) bool {
 	return found
 }
 
-// validationAnswered takes a primary's answer to Validate.
+// validationAnswered handles a primary's answer to Validate.
 func (r *Replica) validationAnswered(from geo.NodeID, m *Validated) {
 	x := r.txns.running[m.Run]
 	if x == nil || x.answered(from) == nil {
@@ -331,7 +331,7 @@ func (r *Replica) commit(x *transaction) {
 	r.txns.finished = append(r.txns.finished, ended{x.t, o})
 }
 
-// replicate sends each member of the view the writes that it holds.
+// replicate sends each member of the view the writes of the rows that it holds.
 func (r *Replica) replicate(x *transaction) {
 	all := &Write{x.Attempt, x.t.ID, x.at, x.writes}
 	for _, n := range r.view.Members {
@@ -354,7 +354,7 @@ func (r *Replica) replicate(x *transaction) {
 	}
 }
 
-// giveUp ends an attempt that is in conflict with another transaction.
+// giveUp ends an attempt that conflicts with another transaction.
 func (r *Replica) giveUp(x *transaction, v Verdict) {
 	delete(r.txns.running, x.Run)
 	r.counters.conflicts[v]++
@@ -373,7 +373,7 @@ func (r *Replica) giveUp(x *transaction, v Verdict) {
 	r.env.Reply(r.outcome(x, txn.Outcome{ID: x.t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: v.String()}))
 }
 
-// longestPause bounds the pause after an attempt, before which there were some others.
+// longestPause returns the maximum pause before the next attempt, after the given number of earlier attempts.
 func (r *Replica) longestPause(tried int) time.Duration {
 	if tried == 0 {
 		return firstBackoff
@@ -385,14 +385,14 @@ func (r *Replica) longestPause(tried int) time.Duration {
 	return longest
 }
 
-// retry begins another attempt, now or with the next epoch.
+// retry starts another attempt, immediately or with the next epoch.
 func (r *Replica) retry(number uint64) {
 	t := r.txns.paused[number]
 	delete(r.txns.paused, number)
 	r.submit(t)
 }
 
-// outcome adds to an outcome how far the transaction has reached.
+// outcome sets the outcome's class from the rows that the transaction has used so far, unless its footprint is exact.
 func (r *Replica) outcome(x *transaction, o txn.Outcome) txn.Outcome {
 	if !x.t.Exact {
 		o.Class = x.task.Class(r.placement)
@@ -400,7 +400,7 @@ func (r *Replica) outcome(x *transaction, o txn.Outcome) txn.Outcome {
 	return o
 }
 
-// answer sends clients the outcomes of the transactions that the epoch has executed, now that the epoch is committed.
+// answer sends clients the outcomes of the transactions of the epoch, which is now committed.
 func (r *Replica) answer() {
 	for _, e := range r.txns.finished {
 		r.env.Reply(e.outcome)
@@ -409,8 +409,8 @@ func (r *Replica) answer() {
 	r.txns.finished = r.txns.finished[:0]
 }
 
-// abandon closes all transactions of an aborted epoch: it executes them again, or answers their clients. If it is
-// unknown whether the epoch was aborted, no node may execute them again.
+// abandon ends all transactions of an epoch that was not committed here: it executes them again or answers their
+// clients. If the outcome of the epoch is unknown, no node may execute them again.
 func (r *Replica) abandon(status txn.Status, cause txn.Cause, reason string) {
 	var all []ended
 	all = append(all, r.txns.finished...)

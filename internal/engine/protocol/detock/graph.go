@@ -11,14 +11,15 @@ import (
 //
 // A transaction is told when all its partitions have reported it; then the set of transactions that it waits for is
 // final. It is settled when it can be in no undetected deadlock: all transactions that it waits for are settled or have
-// ended, or it belongs to a detected deadlock. A settled transaction stays settled, and is not looked at again.
+// ended, or it belongs to a detected deadlock. A settled transaction stays settled and is not examined again.
 //
-// Every other told transaction watches one of the transactions that it waits for, until that transaction is settled;
-// then the next. A transaction with none left is settled, too. A walk along the watched transactions stops at a
-// transaction that is not told, or closes a cycle. The transactions of a cycle wait for each other: they become one
-// group, which waits for all transactions outside the group that its members wait for. A group that waits for nothing
-// is a strongly connected component to which nothing can be added. This is Purdom and Moore's algorithm, with path
-// contraction, made incremental.
+// Every other told transaction watches one of the transactions that it waits for. When that transaction is settled, it
+// watches the next; if none is left, it is settled, too. A walk along the watched transactions stops at a transaction
+// that is not told, or closes a cycle.
+//
+// The transactions of a cycle wait for each other. They become one group, which waits for all transactions outside the
+// group that its members wait for. A group that waits for nothing is a strongly connected component to which nothing
+// can be added. This is Purdom and Moore's algorithm with path contraction, made incremental.
 type graph struct {
 	numbers map[deterministic.Place]int32
 	table   []transaction
@@ -26,13 +27,13 @@ type graph struct {
 	edges   []edge
 	unused  int32 // first of the free edges
 
-	work    []int32 // told, perhaps without a transaction to watch
-	changed []int32 // watch somebody else now
+	work    []int32 // told transactions that may have no transaction to watch
+	changed []int32 // transactions that have started to watch another transaction
 	path    []int32
 	walks   uint64 // walks so far
 	found   [][]deterministic.Place
 
-	// steps counts what all this took: transactions and places taken, edges looked at, steps of walks.
+	// steps counts the work on the graph: reported transactions and places, examined edges, and steps of walks.
 	steps int64
 }
 
@@ -42,9 +43,9 @@ const none = -1
 type transaction struct {
 	at                    deterministic.Place
 	participants, reports int32
-	settled, over         bool   // over: it has ended
-	refs                  int32  // edges that lead here
-	leader                int32  // of the group, perhaps by way of others; itself
+	settled, over         bool   // over: the transaction has ended
+	refs                  int32  // edges to this transaction
+	leader                int32  // parent on the path to the group's leader; the leader is its own parent
 	more, last            int32  // the group's next member and, at the leader, its last member
 	ahead, lastAhead      int32  // edges to the transactions that it waits for; all edges of a group are at the leader
 	inside                int32  // edges between members
@@ -53,22 +54,22 @@ type transaction struct {
 	walk                  uint64 // the last walk that has visited it
 }
 
-// edge says that from waits for to.
+// edge means that transaction from waits for transaction to.
 type edge struct {
 	from, to    int32
-	next        int32 // in a list of from
-	nextWatcher int32 // in the list of to
+	next        int32 // in a list of transaction from
+	nextWatcher int32 // in the watcher list of transaction to
 }
 
 func (g *graph) init() { g.numbers, g.unused = map[deterministic.Place]int32{}, none }
 
-// reset forgets everything but the steps.
+// reset clears the graph but keeps the step count.
 func (g *graph) reset() {
 	*g = graph{steps: g.steps}
 	g.init()
 }
 
-// add adds a partition's report.
+// add adds a partition's report: new vertices with their waits, and the transactions that have ended.
 func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place) {
 	g.steps += int64(len(vertices) + len(over))
 	for i := range vertices {
@@ -99,14 +100,14 @@ func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place)
 		case t.settled:
 			g.release(n)
 		case t.leader == n && t.more == none:
-			g.settle(n) // it has all its locks in all partitions, or this partition would have kept its locks
+			g.settle(n) // it has all its locks in all partitions, or this partition would not have released its locks
 		}
 	}
 }
 
 func (t *transaction) told() bool { return t.reports > 0 && t.reports == t.participants }
 
-// number returns the number of a transaction, and assigns a number if it has none.
+// number returns the index of a transaction in table, and adds the transaction if it is not there.
 func (g *graph) number(at deterministic.Place) int32 {
 	n, known := g.numbers[at]
 	if known {
@@ -125,7 +126,7 @@ func (g *graph) number(at deterministic.Place) int32 {
 	return n
 }
 
-// connect notes that n waits for a.
+// connect adds an edge: n waits for a.
 func (g *graph) connect(n, a int32) {
 	e := g.unused
 	if e == none {
@@ -142,7 +143,7 @@ func (g *graph) connect(n, a int32) {
 	g.table[a].refs++
 }
 
-// cut takes away an edge that is in no list.
+// cut frees an edge that the caller has unlinked from all lists.
 func (g *graph) cut(e int32) {
 	to := g.edges[e].to
 	g.edges[e] = edge{next: g.unused}
@@ -151,7 +152,7 @@ func (g *graph) cut(e int32) {
 	g.release(to)
 }
 
-// release removes a transaction that has ended if no edge refers to it.
+// release frees a settled transaction that has ended, if no edge leads to it.
 func (g *graph) release(n int32) {
 	if t := &g.table[n]; t.settled && t.over && t.refs == 0 {
 		delete(g.numbers, t.at)
@@ -163,6 +164,7 @@ func (g *graph) release(n int32) {
 // leader returns the leader of the group of n.
 func (g *graph) leader(n int32) int32 {
 	for g.table[n].leader != n {
+		// Path halving keeps the paths to leaders short.
 		up := g.table[g.table[n].leader].leader
 		g.table[n].leader = up
 		n = up
@@ -171,7 +173,7 @@ func (g *graph) leader(n int32) int32 {
 }
 
 // deadlocks returns the strongly connected components of more than one transaction that were found since the last call.
-// Each is in the order of its members' places.
+// The members of each are in the order of their places.
 func (g *graph) deadlocks() [][]deterministic.Place {
 	g.found = nil
 	g.advanceAll()
@@ -181,13 +183,13 @@ func (g *graph) deadlocks() [][]deterministic.Place {
 		g.changed = g.changed[:len(g.changed)-1]
 		if g.table[n].watch != none && g.follow(n, start) {
 			g.advanceAll()
-			start = g.walks // somebody may watch somebody else now, far from where walks have begun
+			start = g.walks // advance may have changed watches far from where the earlier walks began
 		}
 	}
 	return g.found
 }
 
-// advanceAll finds a transaction to watch for every transaction without one.
+// advanceAll calls advance for every told transaction in work that watches none.
 func (g *graph) advanceAll() {
 	for len(g.work) > 0 {
 		n := g.leader(g.work[len(g.work)-1])
@@ -198,7 +200,7 @@ func (g *graph) advanceAll() {
 	}
 }
 
-// advance finds somebody to watch for n, or settles it.
+// advance makes n watch an unsettled transaction outside its group, or settles n if there is none.
 func (g *graph) advance(n int32) {
 	t := &g.table[n]
 	for t.ahead != none {
@@ -206,9 +208,11 @@ func (g *graph) advance(n int32) {
 		e := t.ahead
 		to := g.edges[e].to
 		switch {
+		// A settled transaction can close no further cycle, so the edge is not needed any more.
 		case g.table[to].settled:
 			t.ahead = g.edges[e].next
 			g.cut(e)
+		// An edge inside the group says nothing about the group's own waits.
 		case g.leader(to) == n:
 			t.ahead = g.edges[e].next
 			g.edges[e].next, t.inside = t.inside, e
@@ -225,6 +229,7 @@ func (g *graph) advance(n int32) {
 		for m := n; m != none; m = g.table[m].more {
 			deadlock = append(deadlock, g.table[m].at)
 		}
+		// All copies must run the members in an order that does not depend on how the walk found them.
 		slices.SortFunc(deadlock, func(a, b deterministic.Place) int {
 			if a.Less(b) {
 				return -1
@@ -236,8 +241,8 @@ func (g *graph) advance(n int32) {
 	g.settle(n)
 }
 
-// settle settles n, or all of the group that it leads. The transactions that watch one of these then watch another
-// transaction.
+// settle settles n, with all members if it leads a group. Transactions that watch one of them must find another
+// transaction to watch.
 func (g *graph) settle(n int32) {
 	for m := n; m != none; m = g.table[m].more {
 		g.table[m].settled = true
@@ -263,6 +268,7 @@ func (g *graph) settle(n int32) {
 			for e := list; e != none; {
 				next := g.edges[e].next
 				if e == watch {
+					// Freeing it now would leave a dangling entry in the watched transaction's watcher list.
 					g.edges[e].from = none // the watched transaction still lists it
 				} else {
 					g.cut(e)
@@ -280,15 +286,16 @@ func (g *graph) settle(n int32) {
 	}
 }
 
-// follow walks from n along the watched transactions. It stops at a transaction that is not told, or that a walk since
-// start has visited. Only told transactions watch others. It makes groups of the cycles that it meets, and returns true
-// when one of them is a deadlock.
+// follow walks from n along the watched transactions. It stops at a transaction that watches none, or that a walk after
+// start has visited. It joins the transactions of each cycle that it finds into a group, and returns true once a group
+// is a deadlock.
 func (g *graph) follow(n int32, start uint64) bool {
 	g.walks++
 	g.path = g.path[:0]
 	for {
 		g.steps++
 		t := &g.table[n]
+		// This walk has visited n before, so the path from n to its end is a cycle.
 		if t.walk == g.walks {
 			for {
 				m := g.path[len(g.path)-1]
@@ -311,7 +318,7 @@ func (g *graph) follow(n int32, start uint64) bool {
 	}
 }
 
-// join puts m's group into n's.
+// join merges m's group into n's group.
 func (g *graph) join(n, m int32) {
 	t, u := &g.table[n], &g.table[m]
 	u.leader, u.watch = n, none

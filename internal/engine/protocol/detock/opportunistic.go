@@ -8,22 +8,22 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Opportunistic ordering (Nguyen 2023, section 4.4): a multi-home transaction carries its expected arrival time at the
-// last of its homes, and each home holds it until then. As long as all transactions arrive in time, all logs hold them
-// in the order of these times, and there is no deadlock. A transaction is late if a latency has grown or clocks drift.
-// It costs only a deadlock, which is resolved.
+// Opportunistic ordering (Nguyen 2023, section 4.4): a multi-home transaction carries its expected arrival time at its
+// most distant home, and each home holds it until then. If all transactions arrive in time, all logs contain them in
+// the order of these times, and no deadlock occurs. A transaction is late if a latency has grown or clocks drift. A
+// late transaction can only cause a deadlock, which is resolved.
 
 const (
-	// timestampBuffer is added to the largest latency: it takes up jitter and the forwarder's batch.
+	// timestampBuffer is added to the largest latency, for jitter and the forwarder's batch.
 	timestampBuffer = 2 * time.Millisecond
-	// probeEvery is the interval of a node's probes, window the number of them that are averaged.
+	// probeEvery is the interval between a node's probes, window the number of samples that are averaged.
 	probeEvery = 200 * time.Millisecond
 	window     = 10
 )
 
-// latencies are the one-way latencies from this node to the first nodes of the other regions. Each is the difference
-// between the time there, on arrival, and the time here, when the probe was sent. A clock that is ahead increases the
-// measured latency by the same amount by which its home inserts early.
+// latencies are the one-way latencies from this node to the first nodes of the other regions. A sample is the remote
+// clock at the probe's arrival minus the local clock at its sending. If a home's clock is ahead by d, the sample is too
+// large by d, and the home inserts too early by d: the errors cancel out.
 type latencies struct {
 	r       *Replica
 	samples [][]time.Duration // by region, the latest samples
@@ -36,7 +36,7 @@ func (l *latencies) init(r *Replica) {
 	l.next = make([]int, len(r.Topology.Regions))
 }
 
-// probe asks all regions, and again after the interval.
+// probe sends a probe to every other region and schedules the next probes.
 func (l *latencies) probe() {
 	r := l.r
 	if len(l.samples) == 1 {
@@ -51,8 +51,9 @@ func (l *latencies) probe() {
 	r.Env.After(probeEvery, protocol.Timer{Kind: probeTimer})
 }
 
-// measured takes the answer to a probe.
+// measured records the sample in the answer to a probe.
 func (l *latencies) measured(region geo.Region, oneWay time.Duration) {
+	// Clocks may differ by more than the latency. The sign is kept: it cancels the home's clock error.
 	if oneWay < 0 {
 		l.r.Env.Mark(negativeLatency)
 	}
@@ -65,7 +66,7 @@ func (l *latencies) measured(region geo.Region, oneWay time.Duration) {
 	l.next[region] = (l.next[region] + 1) % window
 }
 
-// average is 0 for a region not heard of.
+// average returns the mean of a region's latest samples, or 0 if there are none.
 func (l *latencies) average(region geo.Region) time.Duration {
 	var sum time.Duration
 	for _, d := range l.samples[region] {
@@ -74,9 +75,10 @@ func (l *latencies) average(region geo.Region) time.Duration {
 	return sum / time.Duration(max(1, len(l.samples[region])))
 }
 
-// largest is the largest average latency to these regions.
+// largest returns the largest average latency to the given regions.
 func (l *latencies) largest(regions []geo.Region) (d time.Duration) {
 	for i, region := range regions {
+		// All latencies may be negative, so the first region initializes the maximum.
 		if a := l.average(region); i == 0 || a > d {
 			d = a
 		}
@@ -84,14 +86,13 @@ func (l *latencies) largest(regions []geo.Region) (d time.Duration) {
 	return d
 }
 
-// inserter holds the region's parts of multi-home transactions until their time, and then puts them into the local log.
-// It works at the region's first node only.
+// inserter holds the region's parts of multi-home transactions until their time, and then adds them to the local log.
+// Only the inserter of the region's first node is used.
 type inserter struct {
 	r *Replica
-	// held are the parts that wait for their time, in a heap by time and, at the same time, by id: the same order in all
-	// homes.
+	// held is a heap of the parts that wait for their time. Ids break ties, so that all homes use the same order.
 	held []heldPart
-	// armed is the time of the earliest timer that is set, if waiting.
+	// armed is the time of the earliest running timer; it is valid if waiting is set.
 	armed   time.Duration
 	waiting bool
 	late    int64
@@ -106,7 +107,7 @@ func (p *heldPart) less(q *heldPart) bool {
 	return p.NotBefore < q.NotBefore || p.NotBefore == q.NotBefore && p.Txn.ID < q.Txn.ID
 }
 
-// arrive takes a part.
+// arrive inserts a part whose time has come, and holds any other part.
 func (s *inserter) arrive(coordinator geo.NodeID, f locallog.Forwarded) {
 	now := s.r.Env.Now()
 	if f.NotBefore <= now {
@@ -117,6 +118,7 @@ func (s *inserter) arrive(coordinator geo.NodeID, f locallog.Forwarded) {
 			s.late++
 			s.r.Env.Mark(partLate)
 		}
+		// A late part is not refused: the logs may then differ in order, which deadlock resolution handles.
 		s.r.AddPart(f.Txn, coordinator, f.Placing, f.NotBefore)
 		return
 	}
@@ -164,7 +166,7 @@ func (s *inserter) pop() heldPart {
 	return first
 }
 
-// arm sets a timer for the first part.
+// arm sets a timer for the first held part, unless a timer that fires no later is running.
 func (s *inserter) arm() {
 	if len(s.held) == 0 {
 		return
@@ -178,8 +180,8 @@ func (s *inserter) arm() {
 	}
 }
 
-// expire puts the parts whose time has passed into the log, after the timer that was set for armed. If the clock was
-// set back in the meantime, the timer fires too early by the clock, and another timer is set.
+// expire adds the held parts whose time has come to the log. Its timer was set for time armed. If the clock was set
+// back in the meantime, the timer fires too early by the clock, and arm sets another.
 func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()
 	if len(s.held) == 0 || s.held[0].NotBefore > now {
@@ -189,6 +191,7 @@ func (s *inserter) expire(armed time.Duration) {
 		p := s.pop()
 		s.r.AddPart(p.Txn, p.coordinator, p.Placing, p.NotBefore)
 	}
+	// Timers cannot be cancelled. A superseded timer fires as well, and must not hide the one that is still running.
 	if s.waiting && (s.armed == armed || s.armed <= now) {
 		s.waiting = false
 	}

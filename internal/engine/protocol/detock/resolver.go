@@ -11,12 +11,14 @@ import (
 
 // resolver resolves the deadlocks of one copy (Nguyen 2023, section 4.3).
 //
-// The logs fix the waits: for each row, they fix the order of the requests in its home's log. So the whole history has
-// one waits-for graph, which every copy learns piece by piece, and its strongly connected components are the same
-// everywhere. A component is final once its members, and all transactions that they wait for, have all their parts. The
-// transactions before a member in a log arrived before it, so it can wait for no further transaction. Then each copy
-// runs the members in the order of their ids, regardless of the positions of their requests in the queues. So all
-// copies decide alike.
+// The logs fix the waits: for each row, its home's log fixes the order of the requests. The whole history therefore has
+// a single waits-for graph, which every copy learns piece by piece, and its strongly connected components are the same
+// in all copies.
+//
+// A component is final once its members, and all transactions that they wait for, have all their parts. The
+// transactions before a member in a log have arrived before it, so the member can wait for no further transaction. Then
+// each copy runs the members in the order of their ids, regardless of their positions in the queues, so all copies
+// decide alike.
 //
 // A deadlock may span several partitions, so the copy's first partition gathers the graphs of all partitions
 // (graph.go). Each partition reports only changes: under overload a transaction waits through many ticks, and most
@@ -26,17 +28,19 @@ import (
 type resolver struct {
 	r        *Replica
 	interval time.Duration
-	// gatherer is the node of the copy's first partition; copy are all its nodes.
+	// gatherer is the node of the copy's first partition, copy all nodes of the copy.
 	gatherer geo.NodeID
 	copy     []geo.NodeID
 	ticking  bool
 
-	// At the gatherer: the graph of the whole copy, and whether a search is about to begin.
+	// At the gatherer: the graph of the full copy. gathering is set while a timer for the next search is running.
 	graph     graph
 	gathering bool
-	// apart reports that a separate core adds to the graph and searches it. During a search, that core owns graph and
-	// found, and told holds the reports that arrive. The core's time also covers reading the queues: read are the graphs
-	// whose reading time has not passed. outdated reports that the copy has restarted in the meantime.
+	// apart is set if a separate core adds to the graph and searches it. During a search, that core owns graph and found,
+	// and told holds the reports that arrive.
+	//
+	// The separate core is also charged for reading the queues; read holds graphs until their reading time has passed.
+	// outdated is set if the copy has restarted during a search.
 	apart, searching, outdated bool
 	read                       queue.Queue[Graph]
 	told                       []Graph
@@ -47,8 +51,8 @@ type resolver struct {
 	resolved, members int64
 }
 
-// gatherFor is the time for which the gatherer waits for graphs after the first graph: nodes of a region tick at the
-// same time.
+// gatherFor is how long the gatherer waits for other graphs after the first one. The nodes of a region tick at the same
+// time.
 const gatherFor = time.Millisecond
 
 func (s *resolver) init(r *Replica, interval time.Duration, layout geo.Layout) {
@@ -60,7 +64,7 @@ func (s *resolver) init(r *Replica, interval time.Duration, layout geo.Layout) {
 	s.gatherer = s.copy[0]
 }
 
-// steps returns the number of steps on the node's core.
+// steps returns the number of steps that the node's own core has executed.
 func (s *resolver) steps() int64 {
 	if s.apart {
 		return s.r.Executor.Steps() - s.readSteps
@@ -68,7 +72,7 @@ func (s *resolver) steps() int64 {
 	return s.r.Executor.Steps() + s.graph.steps
 }
 
-// watch sets the timer for the next tick, a multiple of the interval, when there is something to report.
+// watch sets the timer for the next tick, at a multiple of the interval, if transactions wait.
 func (s *resolver) watch() {
 	if s.ticking || !s.r.Executor.Waiting() {
 		return
@@ -91,6 +95,7 @@ func (s *resolver) tick() {
 		s.readSteps += steps
 		s.read.Push(Graph{vertices, over, s.r.Since()})
 		s.r.Env.Offload(func() int64 { return steps }, protocol.Timer{Kind: readTimer})
+	// With a single partition there is nothing to gather from other nodes.
 	case len(s.copy) == 1:
 		s.graph.add(vertices, over)
 		s.resolve()
@@ -99,19 +104,20 @@ func (s *resolver) tick() {
 	}
 }
 
-// busy reports whether the copy's graph lacks something that this node knows, such as the transactions that have ended.
-// Until then, their ids must not be reused: a transaction of another run would be taken for an earlier transaction.
+// busy reports whether the copy's graph is missing changes that this node has, such as transactions that have ended.
+// Until the graph has them, transaction ids must not be reused: a new transaction would be taken for the earlier
+// transaction.
 func (s *resolver) busy() bool {
 	if s.interval < betweenRuns {
-		return false // another run takes longer to begin
+		return false // another run starts later than that
 	}
 	return s.ticking || s.gathering || s.searching || s.read.Len() > 0 || len(s.told) > 0
 }
 
-// betweenRuns is less than the time of drivers between two runs on the same database.
+// betweenRuns is a lower bound for the pause that drivers make between two runs on the same database.
 const betweenRuns = time.Second / 2
 
-// passRead passes on the graph that has been read.
+// passRead passes on the first graph in read, once its reading time has passed.
 func (s *resolver) passRead() {
 	g := s.read.Front()
 	s.read.Pop()
@@ -130,7 +136,7 @@ func (s *resolver) pass(g Graph) {
 	s.r.Env.Send(s.gatherer, &g)
 }
 
-// gather adds the changes of a partition's graph.
+// gather adds a partition's changes to the graph and schedules a search.
 func (s *resolver) gather(g Graph) {
 	if s.apart {
 		s.told = append(s.told, g)
@@ -143,7 +149,7 @@ func (s *resolver) gather(g Graph) {
 	}
 }
 
-// resolve looks for deadlocks, here or on a separate core.
+// resolve searches for deadlocks, on this core or on the separate core.
 func (s *resolver) resolve() {
 	if s.r.Env.Buggify(resolvesLater) {
 		s.gathering = true
@@ -154,7 +160,7 @@ func (s *resolver) resolve() {
 	switch {
 	case !s.apart:
 		s.tell(s.graph.deadlocks())
-	case !s.searching: // otherwise searched continues
+	case !s.searching: // otherwise searched starts the next search
 		s.searching = true
 		told := s.told
 		s.told = nil
@@ -162,7 +168,7 @@ func (s *resolver) resolve() {
 	}
 }
 
-// search adds to the graph, looks for deadlocks and returns how many steps that took.
+// search adds reports to the graph, searches for deadlocks and returns the number of steps.
 func (s *resolver) search(told []Graph) int64 {
 	before := s.graph.steps
 	for i := range told {
@@ -176,17 +182,19 @@ func (s *resolver) search(told []Graph) int64 {
 func (s *resolver) searched() {
 	s.searching = false
 	s.searchSteps = s.graph.steps
+	// The copy has restarted during the search, so the deadlocks found belong to its earlier state.
 	if s.outdated {
 		s.outdated, s.found = false, nil
 		s.graph.reset()
 	}
 	s.tell(s.found)
+	// Reports have arrived during the search. A running gather timer would start the next search itself.
 	if len(s.told) > 0 && !s.gathering {
 		s.resolve()
 	}
 }
 
-// tell sends the deadlocks to all partitions of the copy.
+// tell sends deadlocks to all partitions of the copy and applies them here.
 func (s *resolver) tell(deadlocks [][]deterministic.Place) {
 	if len(deadlocks) == 0 {
 		return
@@ -211,7 +219,8 @@ func (s *resolver) tell(deadlocks [][]deterministic.Place) {
 	s.apply(deadlocks)
 }
 
-// reset discards the graph: the copy has restarted. While a separate core searches the graph, the reset waits.
+// reset discards the graph after a restart of the copy. If a separate core is searching the graph, searched discards it
+// later.
 func (s *resolver) reset() {
 	s.told = nil
 	if s.outdated = s.searching; !s.outdated {

@@ -8,70 +8,71 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// epochs are the epochs of all servers, as far as this server has their write sets. It walks along them, up to the
-// first incomplete epoch.
+// epochs are the epochs of all servers that this server has received. walk advances over them, up to the first
+// incomplete epoch.
 type epochs struct {
 	r       *Replica
 	acks    string // the parameter
 	servers []server
 
-	// frontier is the last epoch that is complete here. view is the view that determines the servers that count after it.
+	// frontier is the last epoch that is complete here. view determines the servers that count in later epochs.
 	frontier, view uint64
-	// base and baseView are the same of the last epoch that is merged.
+	// base is the last merged epoch, and baseView the view after it.
 	base, baseView uint64
 	// ready are the complete epochs after base, up to frontier.
 	ready []segment
-	// wanted is the last epoch in which this server knows of write sets. filled is the last such epoch that is merged.
+	// wanted is the last epoch in which this server knows of write sets. filled is the last merged epoch with write sets.
 	wanted, filled uint64
-	// awaited is the server whose epochs the walk lacks since a time, or nobody.
+	// awaited is the server with the first missing epoch, since time since; nobody if no epoch is missing.
 	awaited geo.NodeID
 	since   time.Duration
 
-	kept     int // bytes of what servers keep for others
+	kept     int // approximate bytes of all logs
 	passedOn int64
-	arrivals map[*WriteSet]int // the order in which write sets have arrived, for a faulty variant
+	arrivals map[*WriteSet]int // the order in which write sets have arrived, for the faulty variant arrivalOrder
 }
 
 // server is the state of another server.
 type server struct {
-	// open are write sets of the epoch that is not over.
+	// open are the received write sets of the epoch that has not ended.
 	open []*WriteSet
-	// log are its closed epochs, without gaps after the merged epochs; the last one ends at ended.
+	// log are its ended epochs, without gaps after the merged epochs. ended is the last of them.
 	log   []*Closed
 	ended uint64
-	since time.Duration // when ended has moved
-	// completed is the last epoch that is complete there, as of a view.
+	since time.Duration // time when ended last advanced
+	// completed is the last epoch that the server has declared complete, in view completedView.
 	completed, completedView uint64
-	// tenures are the times for which it is a member, ascending.
+	// tenures are the intervals of epochs in which it is a member, ascending.
 	tenures []tenure
-	// limited reports that epochs after limit must not count in this view.
+	// limited is set if epochs after limit must not count in this view.
 	limited bool
 	limit   uint64
-	// passedOn are, by server, the last of the epochs that were passed on to it. Links lose nothing, so no more requests
-	// are needed for these, however many a link has held back.
+	// passedOn is, by server, the last epoch that was passed on to it. Links lose nothing, so these epochs need not be
+	// sent again, however long a link delays them.
 	passedOn []uint64
-	// incarnation is the server's latest known incarnation. settled is the latest incarnation that the group has agreed
-	// on, from a view on. Epochs of earlier incarnations count up to boundary; its own epochs follow.
+	// incarnation is the latest known incarnation of the server. settled is the latest incarnation that the group has
+	// agreed on, and counts from view from on. Epochs of earlier incarnations count up to boundary; epochs of the settled
+	// incarnation follow.
 	incarnation, settled uint32
-	// counted is the last epoch that is merged here in which it may have counted.
+	// counted is the last merged epoch in which the server may have counted.
 	counted        uint64
 	from, boundary uint64
 }
 
-// segment is a sequence of epochs that end together: all counting members have ended them, and have write sets only in
-// the last.
+// segment is a sequence of epochs that are merged together: every counting member has ended them, and no member has
+// write sets before the last of them.
 type segment struct {
 	end  uint64
 	view uint64    // after it
 	sets []*Closed // with write sets, by server
 }
 
-// nobody stands for no server.
+// nobody stands for the absence of a server.
 const nobody = ^geo.NodeID(0)
 
-// keepBytes bounds the merged epochs that a server keeps for servers that lack them. The bound matters when a server is
-// lost, since it completes no epochs. A server that was disconnected from the lost server's last epochs must request
-// them before they are discarded.
+// keepBytes bounds the merged epochs that a server keeps for servers that have not received them. The bound matters
+// after a server is lost, since a lost server completes no epochs. A server that is missing epochs of the lost server
+// must request them before they are discarded.
 const keepBytes = 64 << 20
 
 func (e *epochs) init(r *Replica, p protocol.Params) {
@@ -83,16 +84,16 @@ func (e *epochs) init(r *Replica, p protocol.Params) {
 	e.arrivals = map[*WriteSet]int{}
 }
 
-// want notes that there are write sets in an epoch.
+// want records that an epoch has write sets.
 func (e *epochs) want(epoch uint64) {
 	e.wanted = max(e.wanted, epoch)
 	e.r.local.active = e.r.env.Now()
 }
 
-// busy reports whether an epoch with write sets is not merged.
+// busy reports whether an epoch with write sets has not been merged.
 func (e *epochs) busy() bool { return e.base < e.wanted }
 
-// receive takes a write set from its server.
+// receive handles a write set of its server.
 func (e *epochs) receive(from geo.NodeID, m *WriteSet) {
 	s := &e.servers[from]
 	e.want(m.Epoch)
@@ -102,7 +103,7 @@ func (e *epochs) receive(from geo.NodeID, m *WriteSet) {
 	s.open = append(s.open, m)
 }
 
-// end takes the end of an epoch from its server.
+// end handles the end of an epoch of its server.
 func (e *epochs) end(from geo.NodeID, m *End) {
 	s := &e.servers[from]
 	sets := s.open
@@ -111,12 +112,13 @@ func (e *epochs) end(from geo.NodeID, m *End) {
 		e.r.local.active = e.r.env.Now()
 	}
 	e.completed(from, m.View, m.Complete)
+	// Without all its write sets the epoch stays missing here, and is requested from other servers.
 	if uint64(len(sets)) == m.Count {
 		e.put(&Closed{Server: from, Epoch: m.Epoch, After: m.After, View: m.View, Sets: sets})
 	}
 }
 
-// completed learns that a server has all write sets up to an epoch.
+// completed records that a server has declared all epochs up to epoch complete in a view.
 func (e *epochs) completed(from geo.NodeID, view, epoch uint64) {
 	s := &e.servers[from]
 	if view > s.completedView || view == s.completedView && epoch > s.completed {
@@ -124,9 +126,10 @@ func (e *epochs) completed(from geo.NodeID, view, epoch uint64) {
 	}
 }
 
-// put adds epochs of a server that follow its epochs here, or all epochs that are merged here. The latter is possible
-// since no server may keep the epochs that a server ended while it did not count. The epochs are sent by the server
-// itself, by a server that passes them on, or with the server's departure.
+// put appends an epoch to its server's log. The epoch must follow the last received epoch of that server, or follow
+// only merged epochs: a server's epochs may be kept by no server while it did not count.
+//
+// The epoch arrives from its server, from a server that passes it on, or with the server's departure.
 func (e *epochs) put(c *Closed) {
 	if int(c.Server) >= e.r.nodes {
 		return
@@ -137,7 +140,7 @@ func (e *epochs) put(c *Closed) {
 	}
 	if c.After != s.ended && (c.After < s.ended || c.After > e.base) || c.Epoch <= s.ended || s.predecessors(c) {
 		e.r.env.Mark(epochRepeated)
-		return // they are here, or there is a gap that will be asked for
+		return // a repetition, or a gap: the missing epochs will be requested
 	}
 	s.log = append(s.log, c)
 	s.ended, s.since = c.Epoch, e.r.env.Now()
@@ -147,7 +150,7 @@ func (e *epochs) put(c *Closed) {
 	}
 }
 
-// keptSize is about what an epoch takes in memory.
+// keptSize returns the approximate size of an epoch in memory, in bytes.
 func keptSize(c *Closed) int {
 	const each = 100
 	n := each
@@ -157,7 +160,7 @@ func keptSize(c *Closed) int {
 	return n
 }
 
-// find returns the server's entry that contains an epoch, or nil.
+// find returns the server's log entry that contains an epoch, or nil if the epoch is missing or must not count.
 func (s *server) find(epoch uint64) *Closed {
 	i, _ := slices.BinarySearchFunc(s.log, epoch, func(c *Closed, epoch uint64) int {
 		switch {
@@ -174,7 +177,8 @@ func (s *server) find(epoch uint64) *Closed {
 	return s.log[i]
 }
 
-// walk finds the epochs that have become complete, and notifies the other servers if they contain write sets.
+// walk advances the frontier over the epochs that have become complete. It declares them complete to the other servers
+// if they contain write sets.
 func (e *epochs) walk() {
 	news := false
 	for e.view <= e.r.members.view {
@@ -192,7 +196,7 @@ func (e *epochs) walk() {
 	e.r.members.redeclare = false
 }
 
-// declare acknowledges the epochs that are complete.
+// declare notifies the other servers that all epochs up to the frontier are complete here.
 func (e *epochs) declare() {
 	if e.acks == acksNone {
 		return
@@ -201,11 +205,12 @@ func (e *epochs) declare() {
 	e.r.others(func(n geo.NodeID) { e.r.env.Send(n, m) })
 }
 
-// next returns the epochs after the frontier that end together, if they are complete. They last until the first
-// counting member has write sets, or has announced an end. A membership change counts after epochs at whose end all
-// these members know the change.
+// next returns the segment after the frontier, if it is complete. The segment ends with the first epoch in which a
+// counting member has write sets or has announced an end. A membership change takes effect after a segment at whose end
+// all counting members know the change.
 func (e *epochs) next() (g segment, complete bool) {
 	first := e.frontier + 1
+	// As long as the awaited epoch is missing, a full search would fail at the same server.
 	if e.awaited != nobody && e.servers[e.awaited].find(first) == nil && e.counts(e.awaited, first) && e.r.wrong != earlyMerge {
 		return g, false
 	}
@@ -234,8 +239,12 @@ func (e *epochs) next() (g segment, complete bool) {
 		e.await(nobody)
 		return g, false
 	}
+	// Members may end an epoch without having learned of a view that earlier ends have already reported. The view never
+	// goes back.
 	g.view = max(g.view, e.view)
 	for n := range e.servers {
+		// Only an entry that ends with the segment may contain write sets of it; longer entries are empty up to the
+		// segment's end.
 		if c := e.servers[n].find(first); c != nil && c.Epoch == g.end && len(c.Sets) > 0 && e.counts(geo.NodeID(n), first) {
 			g.sets = append(g.sets, c)
 		}
@@ -244,9 +253,9 @@ func (e *epochs) next() (g segment, complete bool) {
 	return g, true
 }
 
-// resume moves the walk to the first view in which a server counts, if none counts now: all members have left. No end
-// of a member can report that it knows the servers that have joined again. Since no server counts before that view, no
-// server merges the epoch before it.
+// resume moves the walk to the first view in which a server counts, if all members have left. No end of a member can
+// then report that it knows the servers that have joined again. No server counts before that view, so no server merges
+// an epoch before it.
 func (e *epochs) resume(epoch uint64) bool {
 	view := uint64(forever)
 	for n := range e.servers {
@@ -263,7 +272,7 @@ func (e *epochs) resume(epoch uint64) bool {
 	return true
 }
 
-// await notes which server's epochs the walk lacks.
+// await records the server with the first missing epoch.
 func (e *epochs) await(n geo.NodeID) {
 	if n == nobody || n != e.awaited {
 		e.since = e.r.env.Now()
@@ -271,7 +280,7 @@ func (e *epochs) await(n geo.NodeID) {
 	e.awaited = n
 }
 
-// counts reports whether a server's write sets of an epoch count, in the view at the frontier.
+// counts reports whether a server's write sets of an epoch count in the view at the frontier.
 func (e *epochs) counts(n geo.NodeID, epoch uint64) bool {
 	return e.servers[n].counts(e.view, epoch)
 }
@@ -285,7 +294,7 @@ func (s *server) counts(view, epoch uint64) bool {
 	return false
 }
 
-// rewind walks again from the last epoch that is merged, since the membership has changed.
+// rewind restarts the walk at the last merged epoch after a membership change.
 func (e *epochs) rewind() {
 	if len(e.ready) > 0 {
 		e.r.env.Mark(rewound)
@@ -293,7 +302,8 @@ func (e *epochs) rewind() {
 	e.frontier, e.view, e.ready, e.awaited = e.base, e.baseView, nil, nobody
 }
 
-// acknowledged reports whether the epochs of a segment, which are complete here, may be merged.
+// acknowledged reports whether a segment, which is complete here, has the acknowledgements that parameter acks
+// requires.
 func (e *epochs) acknowledged(g *segment) bool {
 	if e.acks == acksNone {
 		return true
@@ -301,19 +311,21 @@ func (e *epochs) acknowledged(g *segment) bool {
 	view, have := e.r.members.view, 0
 	for n := range e.servers {
 		s := &e.servers[n]
+		// This server sends no declarations to itself. A declaration of an earlier view no longer counts.
 		if geo.NodeID(n) == e.r.self || s.completedView == view && s.completed >= g.end {
 			have++
 		} else if e.acks == acksAll && s.current() {
 			return false
 		}
 	}
+	// A majority has received the segment, so it survives the loss of a minority.
 	return have > e.r.nodes/2
 }
 
-// current reports whether the server is currently a member, according to the known changes.
+// current reports whether the server is a member after all known membership changes.
 func (s *server) current() bool { return s.tenures[len(s.tenures)-1].last == forever }
 
-// requested passes on a server's epochs to a server that lacks them.
+// requested sends a server's epochs to a server that is missing them.
 func (e *epochs) requested(from geo.NodeID, m *Request) {
 	if int(m.Server) >= e.r.nodes || e.r.replace.lacking {
 		return
@@ -333,8 +345,9 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 			continue
 		}
 		if c.After > after {
+			// Epochs in which the server did not count need no write sets, so an empty epoch can bridge that gap.
 			if after < s.counted || c.After > e.base {
-				return // the earlier epochs are discarded, and the later ones are useless without them
+				return // the earlier epochs were discarded, and the later ones are useless without them
 			}
 			e.uncounted(from, m.Server, after, c.After)
 		}
@@ -349,24 +362,27 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 	}
 }
 
-// uncounted passes on an empty epoch in place of discarded epochs of a server that did not count.
+// uncounted sends an empty epoch in place of the discarded epochs of a server that did not count.
 func (e *epochs) uncounted(to, server geo.NodeID, after, epoch uint64) {
 	e.r.env.Send(to, &Closed{Server: server, Epoch: epoch, After: after, View: e.servers[server].from})
 }
 
-// has returns the epoch up to which this server has another server's epochs, as far as they matter here.
+// has returns the epoch up to which this server needs no epochs of server n any more.
 func (e *epochs) has(n geo.NodeID) uint64 { return max(e.servers[n].ended, e.base) }
 
-// collect discards merged epochs that all servers have, and the oldest epochs if there are too many. A server has the
-// epochs that it has declared complete in this view. A declaration in an earlier view means less: a server that has
-// joined since then may count in epochs that were complete without it. That happens if another server, which did not
-// know of the joining, leaves.
+// collect discards merged epochs that all servers have received. Beyond keepBytes, it also discards the oldest merged
+// epochs.
+//
+// A server has received the epochs that it has declared complete in the current view. A declaration in an earlier view
+// means less: a server that has joined since then may count in epochs that were complete without it. That happens if
+// another server leaves that did not know of the join.
 func (e *epochs) collect() {
 	low := e.base
 	for n := range e.servers {
 		switch s := &e.servers[n]; {
 		case geo.NodeID(n) == e.r.self:
 		case s.completedView != e.r.members.view:
+			// Nothing is known of this server in the current view, so all epochs are kept for it.
 			low = 0
 		default:
 			low = min(low, s.completed)
@@ -382,6 +398,7 @@ func (e *epochs) collect() {
 		var oldest *server
 		for n := range e.servers {
 			s := &e.servers[n]
+			// Epochs after base are still needed for the merge here.
 			if len(s.log) > 0 && s.log[0].Epoch <= e.base && (oldest == nil || s.log[0].Epoch < oldest.log[0].Epoch) {
 				oldest = s
 			}
@@ -393,7 +410,7 @@ func (e *epochs) collect() {
 	}
 }
 
-// forget forgets the oldest of a server's epochs.
+// forget discards the oldest epoch of a server.
 func (e *epochs) forget(s *server) {
 	e.kept -= keptSize(s.log[0])
 	s.log[0] = nil

@@ -4,7 +4,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// figures declares what Readings reports.
+// figures declares the figures that Readings reports, in its order.
 var figures = []protocol.Figure{
 	protocol.TransactionsTaken,
 	{

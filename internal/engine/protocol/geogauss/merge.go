@@ -9,19 +9,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// merge merges epochs in order, with the same result at every server.
+// merge merges complete epochs in order. The result is the same at every server.
 type merge struct {
 	r        *Replica
 	snapshot bool // the parameter isolation
-	// number counts the epochs with write sets that are merged: it names the last snapshot, and is the version of the
-	// rows that the last of them has written.
+	// number is the number of merged epochs with write sets. It identifies the last snapshot, and is the version of the
+	// rows that the last merge has written.
 	number uint64
 	// kept is keptSnapshots, or less in scenarios that shrink it.
 	kept uint64
 
 	// The following fields belong to the epoch that is being merged.
 	candidates []candidate
-	winners    map[txn.Key]int32 // by row, the candidate that has it
+	winners    map[txn.Key]int32 // by row, the index of the candidate that wins it
 	owned      []txn.WriteEntry
 
 	sets, committed, applied int64
@@ -44,7 +44,7 @@ const (
 	lostRow
 	// changedRow: an earlier epoch has changed a row after the snapshot.
 	changedRow
-	// tooOld: too many epochs follow the snapshot, so that the rows that they have changed are unknown.
+	// tooOld: more than the kept number of epochs follow the snapshot, so changes after it may be unknown.
 	tooOld
 	numVerdicts
 )
@@ -60,9 +60,9 @@ func (v verdict) reason() string {
 	return [...]string{"", ReasonLostRow, ReasonChangedRow, ReasonTooOld}[v]
 }
 
-// keptSnapshots is the maximum number of epochs with write sets between a transaction's snapshot and its own epoch. For
-// these epochs, the deleted rows are known. No transaction reads a row's value before its last change. With epochs of
-// 10 ms it takes at least 20 s to reach this number.
+// keptSnapshots is the maximum number of epochs with write sets between a transaction's snapshot and its epoch. The
+// store remembers deleted rows for that number of epochs. With epochs of 10 ms, it takes at least 20 s to reach the
+// maximum.
 const keptSnapshots = 2000
 
 func (m *merge) init(r *Replica, p protocol.Params) {
@@ -73,12 +73,14 @@ func (m *merge) init(r *Replica, p protocol.Params) {
 	}
 }
 
-// advance merges the epochs that are complete and acknowledged, in their order.
+// advance merges the segments that are complete and acknowledged, in order.
 func (m *merge) advance() {
 	e := &m.r.epochs
 	for len(e.ready) > 0 && e.acknowledged(&e.ready[0]) {
 		g := e.ready[0]
 		e.ready = e.ready[1:]
+		// Own transactions of earlier epochs did not count. They are aborted first, so that answer finds the transactions
+		// of this segment at the front of open.
 		m.r.local.settle(g.end - 1)
 		if len(g.sets) > 0 {
 			m.merge(&g)
@@ -96,7 +98,7 @@ func (m *merge) advance() {
 	}
 }
 
-// merge merges an epoch.
+// merge merges the write sets of a segment.
 func (m *merge) merge(g *segment) {
 	m.gather(g)
 	m.number++
@@ -109,7 +111,7 @@ func (m *merge) merge(g *segment) {
 	}
 }
 
-// gather lists the write sets of the epoch, by server and in the order of their sequence numbers.
+// gather lists the write sets of the segment by server, in the order of their sequence numbers.
 func (m *merge) gather(g *segment) {
 	clear(m.candidates)
 	m.candidates = m.candidates[:0]
@@ -121,7 +123,7 @@ func (m *merge) gather(g *segment) {
 	m.sets += int64(len(m.candidates))
 }
 
-// validate finds the write sets that lose against earlier epochs: the first committer wins. They win no rows.
+// validate marks the write sets that lose against earlier epochs (first committer wins). They cannot win rows.
 func (m *merge) validate() {
 	if !m.snapshot {
 		return
@@ -129,8 +131,11 @@ func (m *merge) validate() {
 	for i := range m.candidates {
 		c := &m.candidates[i]
 		switch {
+		// The store no longer knows all changes after such a snapshot, so the write set is aborted to be safe.
 		case c.set.Start+m.kept < m.number:
 			c.verdict = tooOld
+		// The store's version of a row is the number of the merged epoch that wrote it, so it is comparable with the
+		// snapshot.
 		case m.r.wrong != overwrites && slices.ContainsFunc(c.set.Writes, func(w txn.WriteEntry) bool { return m.r.store.Newest(w.Key) > c.set.Start }):
 			c.verdict = changedRow
 			m.r.env.Mark(rowChanged)
@@ -138,16 +143,18 @@ func (m *merge) validate() {
 	}
 }
 
-// mark assigns every row to the write set that wins it. A write set that has lost a row keeps the other rows that it
-// has won, although it is aborted: the paper gives the write sets that it has beaten no second chance. The result is
-// the same for every order in which servers examine the write sets.
+// mark assigns every row to the write set that wins it. A write set that has lost a row is aborted, but keeps the other
+// rows that it has won: in the paper, write sets that it has beaten get no second chance. The result does not depend on
+// the order of the candidates.
 func (m *merge) mark() {
+	// A single write set has no competitor.
 	if len(m.candidates) < 2 {
 		return
 	}
 	clear(m.winners)
 	for i := range m.candidates {
 		c := &m.candidates[i]
+		// A write set that has lost against an earlier epoch must not take rows from others.
 		if c.verdict != wins {
 			continue
 		}
@@ -167,7 +174,8 @@ func (m *merge) mark() {
 	}
 }
 
-// beats reports whether a candidate has the later snapshot, or the lower sequence number, or the lower server.
+// beats reports whether candidate a wins against b: by the later snapshot, then by the lower sequence number, then by
+// the lower server number.
 func (m *merge) beats(a, b *candidate) bool {
 	if m.r.wrong == arrivalOrder {
 		return m.r.epochs.arrivals[a.set] < m.r.epochs.arrivals[b.set]
@@ -181,7 +189,7 @@ func (m *merge) beats(a, b *candidate) bool {
 	return a.server < b.server
 }
 
-// apply applies the winners' writes, with copies of their values: other replicas share the write sets.
+// apply installs the writes of the winners. It copies the values, because other replicas share the write sets.
 func (m *merge) apply() {
 	for i := range m.candidates {
 		c := &m.candidates[i]
@@ -202,7 +210,7 @@ func (m *merge) apply() {
 	}
 }
 
-// answer answers the server's own transactions.
+// answer replies to this server's own clients.
 func (m *merge) answer() {
 	open := &m.r.local.open
 	for i := range m.candidates {
@@ -213,6 +221,8 @@ func (m *merge) answer() {
 		if c.server != m.r.self || c.set.Epoch <= m.r.epochs.servers[m.r.self].boundary {
 			continue // it belongs to another server, or to an earlier incarnation of this server
 		}
+		// Own write sets are merged in the order in which they were sent, so the first open transaction is the one that has
+		// ended.
 		o := open.Front().outcome
 		open.Pop()
 		m.verdicts[c.verdict]++

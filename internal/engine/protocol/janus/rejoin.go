@@ -12,69 +12,72 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// rejoin takes new incarnations in, which know nothing of what their predecessors have voted for, promised, coordinated
-// and read for others.
+// rejoin integrates new incarnations, which know nothing of the votes, promises, instances and reads of their
+// predecessors.
 //
 // Votes. A new incarnation never votes on an instance that was sent to its predecessor: it abstains. The other votes
-// suffice (m of n replicas, of which k are new, where n-k is at least m). The predecessor's acceptances still count. A
+// suffice (m of n replicas, of which k are new, where n-k is at least m). The predecessor's acceptances still count: a
 // node that takes an instance over receives answers from m of the n-k others, and m-k of these have accepted the
 // decided value. Votes that supply dependencies (PreAccept, Prepare) no longer count unless the instance is already
-// decided. Otherwise later votes might be from replicas that lack the dependencies which the new incarnation has to
-// learn. So it first waits until all other nodes have dropped these votes (welcome). Only then does it ask them for all
-// their state of its partition (askState). That state includes every decision with its predecessor's vote, so these
-// decisions are in the histories of its keys before it votes. From then on it votes on instances that were sent to it.
+// decided. Otherwise later votes might come from replicas that lack the dependencies which the new incarnation has yet
+// to learn. It therefore waits until all other nodes have dropped these votes (welcome), and only then asks them for
+// their state of its partition (askState). That state includes every decision that used a vote of its predecessor, so
+// these decisions are in the histories of its keys before it votes. From then on it votes on the instances that are
+// sent to it.
 //
 // Rows. One replica of the partition, the donor, also sends its rows, and the instances that it has ordered and
-// executed. Since no node forgets anything after the welcomes, no node of any copy has forgotten an instance that the
+// executed. No node discards anything after the welcomes, so no node of any copy has discarded an instance that the
 // donor had not executed. The new incarnation executes the instances that the donor has ordered but not executed, in
-// the donor's order. Reads for them are supplied by its own copy: its nodes keep their reads for other nodes until all
-// nodes have executed the instance (record.served), and send them again. Instances that the donor has executed are not
-// executed here; the new incarnation sends the donor's reads for them to its copy. Duplicate reads are ignored.
+// the donor's order. The nodes of its copy supply the reads for them: they keep their reads for other nodes until all
+// nodes have executed the instance (record.served), and send them again. The new incarnation does not execute instances
+// that the donor has executed; it sends the donor's reads for them to its copy. Nodes ignore duplicate reads.
 //
-// Other nodes take over the instances of the predecessor. Its row continues after them with a new range of numbers. The
-// instances count as ordered by all replicas only when all nodes report that. Each node sends its decisions to all
-// replicas of its partition (told), and waits until these have ordered all that they know (ordered). Then it notifies
-// the new incarnation (settled). Every instance that happens was pre-accepted by a live replica of each of its
-// partitions, so none is omitted. An instance that is then known only by name is void.
+// Other nodes take over the instances of the predecessor. The new incarnation continues the row with a new range of
+// numbers. The predecessor's instances count as ordered by all replicas only once all nodes have reported that. Each
+// node sends its decisions to all replicas of its partition (told), and waits until these have ordered all such
+// instances that they know (ordered). Then it notifies the new incarnation (settled). Every instance that is not a
+// no-op was pre-accepted by a live replica of each of its partitions, so none is omitted. An instance that is still
+// known only by name is void.
 //
-// All copies are there again when everything that was sent to predecessors is stable.
+// All copies are complete again when everything that was sent to predecessors is stable.
 type rejoin struct {
 	r            *Replica
 	incarnations []uint32 // by node
 	sender       *statetransfer.Sender
-	states       map[geo.NodeID][]byte // that new incarnations have not got
-	sent         uint64                // states so far
+	states       map[geo.NodeID][]byte // by new incarnation that has not acknowledged its state
+	sent         uint64                // number of state transfers started
 	formers      []former              // by node
-	// unordered are the nodes that wait until this node has ordered the instances that it knows of lost coordinators.
+	// unordered are the told messages to answer once this node has ordered the instances of earlier incarnations that it
+	// knows.
 	unordered []question
 
-	// The following fields are used if this node is not its first incarnation. It abstains from instances of each node up
-	// to a limit.
+	// The following fields are used only if this node is a new incarnation. limits are, by coordinator, the numbers up to
+	// which this node abstains.
 	joined    bool
 	limits    []uint64
 	welcomed  []bool
 	asked     bool
 	receivers []statetransfer.Receiver
-	here      []*known // states, by sender
+	here      []*known // received states, by sender
 	held      []heldMessage
 	submitted []*txn.Transaction
 	settledBy []bool
 }
 
-// former is this node's progress in settling the instances of a node's earlier incarnations.
+// former is this node's progress in settling the instances of another node's earlier incarnations.
 type former struct {
 	open  bool
-	told  bool         // the other replicas of the partition have received the decisions
-	await []geo.NodeID // that have not said that they have ordered all
+	told  bool         // the decisions were sent to the other replicas of the partition
+	await []geo.NodeID // replicas that have not answered with ordered
 }
 
-// question is another node's message told.
+// question is a told message from another node.
 type question struct {
 	from, node  geo.NodeID
 	incarnation uint32
 }
 
-// ReasonNodeLost is the reason of an unknown outcome: the node that had to report it has lost its state.
+// ReasonNodeLost is the reason of an unknown outcome: the node that was to report the outcome has lost its state.
 const ReasonNodeLost = "node-lost"
 
 type heldMessage struct {
@@ -82,14 +85,14 @@ type heldMessage struct {
 	m    protocol.Message
 }
 
-// served are the reads from here for other partitions of the copy.
+// served are the reads that this node has sent to other partitions of its copy.
 type served struct {
 	to     []int
 	values []deterministic.Value
 }
 
-// replaces is Engine.Replaces: all nodes, if the other replicas of each partition are a majority, and ballots have
-// enough names.
+// replaces is Engine.Replaces: all nodes, if the other replicas of each partition are a majority and there are at most
+// 256 nodes. The bound leaves enough node names in ballots for later incarnations.
 func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	if len(t.Regions)*t.Replicas < 3 || t.Nodes() > 256 {
 		return nil
@@ -114,7 +117,8 @@ func (j *rejoin) init(r *Replica) {
 	}
 }
 
-// donor returns the node that a new incarnation of n has its rows from: of another region, if there are any.
+// donor returns the node whose rows a new incarnation of n receives: a replica in another region, if there are several
+// regions.
 func (j *rejoin) donor(n geo.NodeID) geo.NodeID {
 	r := j.r
 	group, step := r.group[r.topology.PartitionOf(n)], 1
@@ -124,13 +128,13 @@ func (j *rejoin) donor(n geo.NodeID) geo.NodeID {
 	return group[(slices.Index(group, n)+step)%len(group)]
 }
 
-// abstains reports whether this node does not vote on an instance, since it was sent to its predecessor.
+// abstains reports whether this node must not vote on an instance, because the instance was sent to its predecessor.
 func (r *Replica) abstains(id Instance) bool {
 	return r.incarnation > 0 && id.Seq() <= r.rejoin.limits[id.Node()]
 }
 
-// abstain answers a request to vote on an instance from before this incarnation: only a decision is reported, since it
-// is no vote. An undecided instance is left to the sender, unless another node has a higher ballot.
+// abstain handles a request to vote on an instance from before this incarnation. It reports a known decision, which is
+// not a vote. Otherwise it only records the sender's ballot, and leaves the instance to the sender.
 func (j *rejoin) abstain(from geo.NodeID, id Instance, b Ballot) {
 	r := j.r
 	r.env.Mark(abstained)
@@ -156,12 +160,13 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.finishStep()
 }
 
-// replaced discards the progress that a node's predecessor has reported, starts the decision of its instances by other
-// nodes, and notifies the new incarnation.
+// replaced discards the progress that n's predecessor has reported, lets other nodes decide its instances, and sends
+// the new incarnation a welcome.
 func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r := j.r
 	j.incarnations[n] = incarnation
 	r.recovery.hear(n)
+	// It cannot vote until it has joined, so coordinators must not wait for it.
 	r.recovery.suspect[n] = true
 	r.garbage.peers[n] = peer{sent: r.garbage.peers[n].sent}
 	j.sender.Cancel(n)
@@ -169,7 +174,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	j.unordered = slices.DeleteFunc(j.unordered, func(q question) bool { return q.from == n })
 	j.formers[n] = former{open: true}
 	for i := range j.formers {
-		// The decisions have not been sent to the new incarnation.
+		// These decisions were not sent to the new incarnation, which must receive them, too.
 		j.formers[i].told = j.formers[i].told && r.topology.PartitionOf(n) != r.partition
 	}
 	r.rows[n].former = protocol.NumbersBefore(incarnation)
@@ -184,13 +189,14 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// refound handles a new incarnation of a node. If it is in this node's copy, refound sends it the reads for its
-// predecessor, and sends the predecessor's unanswered inquiries to other nodes. It has the predecessor's instances
-// taken over.
+// refound handles a new incarnation of node n. It schedules the takeover of the predecessor's instances. If n is in
+// this node's copy, refound also sends it the reads again that the predecessor had received, and repeats the
+// predecessor's unanswered inquiries at other nodes.
 func (j *rejoin) refound(n geo.NodeID) {
 	r := j.r
 	q := r.topology.PartitionOf(n)
 	sibling := r.copy[q] == n
+	// Messages must be sent in a fixed order, or a simulation would not be repeatable.
 	for _, id := range slices.Sorted(maps.Keys(r.records)) {
 		rec := r.records[id]
 		if rec.phase < Committed && rec.watched && r.recovery.orphaned(rec) {
@@ -215,7 +221,7 @@ func place(id Instance) deterministic.Place {
 	return deterministic.Place{Position: uint64(id.Node()), Index: id.Seq()}
 }
 
-// replaced drops a lost node's votes: an instance with a counted vote is taken over.
+// replaced drops the votes of the lost node n: an undecided instance that has counted such a vote is taken over.
 func (c *coordinator) replaced(n geo.NodeID) {
 	r := c.r
 	q := r.topology.PartitionOf(n)
@@ -233,6 +239,7 @@ func (c *coordinator) replaced(n geo.NodeID) {
 		case slices.Contains(missing, n):
 			c.answered(l, n)
 			c.decide(rec)
+		// Acceptances of the predecessor still count: see Votes in rejoin.
 		case l.stage != accepting:
 			r.env.Mark(votesDropped)
 			r.recovery.takeOver(rec)
@@ -240,8 +247,8 @@ func (c *coordinator) replaced(n geo.NodeID) {
 	}
 }
 
-// receive handles messages between a new incarnation and the other nodes. It reports whether m is not passed on to the
-// protocol, for now or at all.
+// receive handles messages between a new incarnation and the other nodes. It returns true if the protocol must not
+// handle m: it was handled here, or is held until this node has joined.
 func (j *rejoin) receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *Rejoin:
@@ -292,7 +299,7 @@ func (j *rejoin) step(from geo.NodeID, m *Rejoin) {
 	}
 }
 
-// ask asks all other nodes for their state, once all have dropped the votes of this node's predecessor.
+// ask requests the state of all other nodes, once all of them have dropped the votes of this node's predecessor.
 func (j *rejoin) ask() {
 	for n, w := range j.welcomed {
 		if !w && geo.NodeID(n) != j.r.self {
@@ -312,7 +319,7 @@ func (j *rejoin) send(to geo.NodeID) {
 	j.sender.Send(to, j.sent, j.states[to])
 }
 
-// piece takes a piece of a state.
+// piece handles a piece of another node's state. This node joins once all states are complete.
 func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	if j.joined || j.here[from] != nil {
 		return
@@ -323,7 +330,7 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	}
 	s, err := j.readState(data, from == j.donor(j.r.self))
 	if err != nil {
-		return // it is sent again
+		return // the sender repeats it
 	}
 	j.here[from] = s
 	j.r.env.Send(from, &Rejoin{Step: stateHere})
@@ -335,7 +342,7 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	j.join()
 }
 
-// tick continues the work that waits for other nodes.
+// tick retries state transfers and continues all work that waits for other nodes.
 func (j *rejoin) tick() {
 	r := j.r
 	for _, n := range slices.Sorted(maps.Keys(j.states)) {
@@ -366,7 +373,7 @@ func (j *rejoin) tick() {
 	}
 }
 
-// formerly returns the records of a node's earlier incarnations that satisfy a condition, in their order.
+// formerly returns the records of n's earlier incarnations that satisfy is, sorted by instance.
 func (j *rejoin) formerly(n geo.NodeID, is func(*record) bool) (all []*record) {
 	for id, rec := range j.r.records {
 		if id.Node() == n && id.Seq() <= j.r.rows[n].former && is(rec) {
@@ -377,14 +384,14 @@ func (j *rejoin) formerly(n geo.NodeID, is func(*record) bool) (all []*record) {
 	return all
 }
 
-// lacks reports whether an instance of a node's earlier incarnations that concerns this replica has not reached a
-// phase.
+// lacks reports whether this replica knows an instance of n's earlier incarnations that touches its partition and has
+// not reached the phase.
 func (j *rejoin) lacks(n geo.NodeID, phase Phase) bool {
 	return len(j.formerly(n, func(rec *record) bool { return rec.t != nil && !rec.foreign && rec.phase < phase })) > 0
 }
 
-// settle ensures that all replicas of the partition have ordered all instances of a node's earlier incarnations that
-// this replica knows.
+// settle advances the settlement of n's earlier incarnations: all replicas of this partition must order all their
+// instances that this replica knows.
 func (j *rejoin) settle(n geo.NodeID, f *former) {
 	r := j.r
 	if row := &r.rows[n]; row.stable >= row.former {
@@ -392,6 +399,7 @@ func (j *rejoin) settle(n geo.NodeID, f *former) {
 		return
 	}
 	if !f.told {
+		// An undecided instance might still be decided as anything, so the decisions are sent only once all are known.
 		if j.lacks(n, Committed) {
 			return
 		}
@@ -415,16 +423,15 @@ func (j *rejoin) settle(n geo.NodeID, f *former) {
 	}
 }
 
-// void ends the instances of a node's earlier incarnations that are known only by name. All instances that have
-// happened are ordered by then.
+// void commits as no-ops the instances of n's earlier incarnations that are known only by name. All instances that are
+// not no-ops are ordered by then.
 func (j *rejoin) void(n geo.NodeID) {
 	for _, rec := range j.formerly(n, func(rec *record) bool { return rec.t == nil && !rec.asked && rec.watched && rec.phase < Committed }) {
 		j.r.commit(rec, true, nil)
 	}
 }
 
-// settled reports whether all instances that this node's predecessors have coordinated are ordered by all replicas
-// concerned.
+// settled reports whether all replicas concerned have ordered all instances that this node's predecessors coordinated.
 func (j *rejoin) settled() bool {
 	if j.r.incarnation == 0 {
 		return true
@@ -437,7 +444,8 @@ func (j *rejoin) settled() bool {
 	return true
 }
 
-// busy returns the number of open tasks for new incarnations, and of this incarnation's outstanding requests.
+// busy returns the number of open tasks for new incarnations, including the tasks and held transactions of this node
+// before it has joined.
 func (j *rejoin) busy() (n int) {
 	if !j.joined {
 		n = 1 + len(j.submitted)
@@ -450,8 +458,8 @@ func (j *rejoin) busy() (n int) {
 	return n + len(j.states) + len(j.unordered)
 }
 
-// FullyReplicated implements protocol.Rejoiner: all that was sent to lost nodes, and all that they have coordinated, is
-// ordered everywhere.
+// FullyReplicated implements protocol.Rejoiner. It reports whether everything that was sent to lost nodes or
+// coordinated by them is ordered at all replicas.
 func (r *Replica) FullyReplicated() bool {
 	if !r.rejoin.joined {
 		return false
@@ -496,8 +504,8 @@ func (r *Replica) Over(at deterministic.Place) bool {
 	return id.Seq() <= r.rows[id.Node()].forget
 }
 
-// admitLate adds an instance of a coordinator's earlier incarnation to its row that did not arrive from the
-// coordinator.
+// admitLate adds an instance of a coordinator's earlier incarnation to the coordinator's row, if it did not arrive from
+// the coordinator.
 func (r *Replica) admitLate(rec *record) {
 	row := &r.rows[rec.id.Node()]
 	if rec.admitted || rec.foreign || rec.id.Seq() > row.former {
@@ -512,10 +520,10 @@ func (r *Replica) admitLate(rec *record) {
 	row.kept = slices.Insert(row.kept, at, rec)
 }
 
-// The progress of an instance at the sender.
+// State of an instance at the sender of a state.
 const (
 	undecided = iota
 	decided
-	placed // ordered at the donor, and not executed
+	placed // ordered by the donor, but not executed
 	over
 )

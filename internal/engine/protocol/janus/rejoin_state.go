@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// entry is the content of a state about an instance.
+// entry is the part of a state that describes one instance.
 type entry struct {
 	id   Instance
 	t    *txn.Transaction
@@ -26,9 +26,9 @@ type entry struct {
 	served
 }
 
-// state returns this node's state that a new incarnation needs. It has the instances of the incarnation's partition
-// that concern this node, or that this node coordinates. The donor adds the instances that it has ordered and executed,
-// its reads for other nodes, and its rows.
+// state returns the encoded state of this node that a new incarnation needs. It contains the instances of the
+// incarnation's partition that this node holds or coordinates. The donor adds the order of the instances that it has
+// ordered, its reads for other nodes, and its rows.
 func (j *rejoin) state(to geo.NodeID) []byte {
 	r := j.r
 	q := r.topology.PartitionOf(to)
@@ -81,14 +81,14 @@ func (j *rejoin) state(to geo.NodeID) []byte {
 	return b
 }
 
-// known is a state that has arrived.
+// known is a received state.
 type known struct {
 	stable, forget []uint64
 	entries        []entry
 	rows           []store.Row
 }
 
-// readState reads what state has written.
+// readState decodes the output of state; donor is set if the sender is the donor.
 func (j *rejoin) readState(data []byte, donor bool) (*known, error) {
 	r := codec.NewReader(data)
 	s := &known{}
@@ -119,13 +119,14 @@ func (j *rejoin) readState(data []byte, donor bool) (*known, error) {
 	return s, r.Done()
 }
 
-// join takes over what all others know, and begins to take part.
+// join merges the states of all other nodes, and starts to take part in the protocol.
 func (j *rejoin) join() {
 	r := j.r
 	all := map[Instance]*entry{}
 	protocol.Others(r.nodes, r.self, func(n geo.NodeID) {
 		for i := range j.here[n].entries {
 			e := &j.here[n].entries[i]
+			// The most advanced state wins: a decision is final, and only the donor reports later states.
 			if was := all[e.id]; was == nil || was.how < e.how {
 				all[e.id] = e
 			}
@@ -153,20 +154,21 @@ func (j *rejoin) join() {
 	}
 }
 
-// takeOver makes the records of a new incarnation.
+// takeOver creates the records of a new incarnation from the merged entries.
 func (j *rejoin) takeOver(all map[Instance]*entry) {
 	r := j.r
 	var run, open []*entry
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		e, former := all[id], r.abstains(id)
 		if id.Seq() <= r.rows[id.Node()].forget && e.how < placed || !former && e.how == undecided {
-			continue // executed by all, or to be sent to this node
+			continue // executed by all nodes, or still to arrive at this node
 		}
 		rec := &record{id: id, t: e.t}
 		r.records[id] = rec
 		if former {
 			r.admit(rec)
 			r.rows[id.Node()].received = j.limits[id.Node()]
+			// Later transactions must depend on it: its predecessor may have supplied the vote for it.
 			r.enter(id, e.t)
 		}
 		if e.how < placed {
@@ -194,12 +196,14 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 			r.executor.Tell(id.Node(), txn.Outcome{ID: e.t.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonNodeLost})
 		}
 	}
+	// Execution must follow the donor's order: the components of these instances are not known here.
 	slices.SortFunc(run, func(a, b *entry) int { return cmp.Compare(a.turn, b.turn) })
 	for _, e := range run {
 		r.env.Mark(executedFor)
 		r.executor.Run(place(e.id), e.t, e.id.Node())
 	}
 	for _, e := range open {
+		// All records exist now, so that a dependency on another entry finds its record.
 		rec := r.know(e.id)
 		if e.how == decided {
 			r.commit(rec, e.noop, e.deps)

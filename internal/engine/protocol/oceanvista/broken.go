@@ -14,18 +14,18 @@ const (
 	lateSPhase
 )
 
-// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
+// Faulty variants with plausible defects. No engine table lists them; they test that the checks find such defects
 // (package broken).
 var (
-	// LateWrites promises what its clock will show an interval later, and issues timestamps below that.
+	// LateWrites promises the clock's reading of one interval later, and then issues timestamps below that promise.
 	LateWrites = mistaken("oceanvista-late-writes", lateWrites)
-	// VisibleBeforeStable lets the watermark pass functors that are not on a majority of their replicas.
+	// VisibleBeforeStable lets the watermark pass functors that a majority of their replicas has not stored yet.
 	VisibleBeforeStable = mistaken("oceanvista-visible-before-stable", visibleBeforeStable)
-	// EvaluatedOnArrival evaluates visible functors in the order in which they have arrived.
+	// EvaluatedOnArrival evaluates visible functors in arrival order.
 	EvaluatedOnArrival = mistaken("oceanvista-evaluated-on-arrival", arrivalOrder)
-	// ForgottenFunctors decides about a lost server that none of its unfinished functors was written.
+	// ForgottenFunctors decides about a lost server as if none of its unfinished functors had been written.
 	ForgottenFunctors = mistaken("oceanvista-forgotten-functors", forgottenFunctors)
-	// LateSPhase stores functors of a server after the decision about its functors.
+	// LateSPhase still stores functors of a server after the decision about them.
 	LateSPhase = mistaken("oceanvista-late-s-phase", lateSPhase)
 )
 

@@ -10,20 +10,20 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// functors are the functors of this node's partition.
+// functors holds the functors that touch this node's partition.
 type functors struct {
 	r *Replica
-	// invisible are those above the visibility watermark, the lowest timestamp first.
+	// invisible is a heap of the functors above the visibility watermark, lowest timestamp first.
 	invisible invisible
-	// recent are, by server, the functors that some replica may lack, in the order of timestamps, evaluated or not. If the
-	// server is lost, other replicas receive them from this node.
+	// recent are, by server, the functors that some replica may lack, in timestamp order, evaluated or not. If the server
+	// is lost, this node reports them.
 	recent []queue.Queue[Functor]
-	// replicated is, by server, its second watermark: all replicas have all its functors up to there.
+	// replicated is, by server, the server's second watermark: all replicas have all its functors up to it.
 	replicated []Timestamp
-	kept       int   // in recent
-	keptBytes  int64 // of them in a message
+	kept       int   // number of functors in recent
+	keptBytes  int64 // their encoded size
 
-	// floor: the rows that this node has received from another node include the effects of all functors up to floor.
+	// floor is the timestamp up to which the rows received from a donor include the effects of all functors; 0 for none.
 	floor Timestamp
 
 	received int64
@@ -32,7 +32,7 @@ type functors struct {
 // stored is a functor that waits to become visible.
 type stored struct {
 	Functor
-	arrival int64 // the order in which functors have arrived, for a mistake
+	arrival int64 // arrival number; used only by a faulty variant
 }
 
 type invisible []stored
@@ -55,8 +55,8 @@ func (s *functors) init(r *Replica, nodes int) {
 	s.recent, s.replicated = make([]queue.Queue[Functor], nodes), make([]Timestamp, nodes)
 }
 
-// receive stores another server's functor and says so, unless the server was suspected when it had sent it: its
-// watermark may have been taken over.
+// receive stores another server's functor and acknowledges it. It rejects functors of a server that is not active, or
+// was closed since: the decision about the server may already be based on this node's report.
 func (s *functors) receive(from geo.NodeID, m *Write) {
 	server := &s.r.membership.servers[from]
 	if m.Functor.Server() != from || (server.status != active || server.epoch != m.Epoch) && s.r.wrong != lateSPhase {
@@ -67,10 +67,11 @@ func (s *functors) receive(from geo.NodeID, m *Write) {
 	s.r.env.Send(from, &Stored{m.Timestamp})
 }
 
-// enter stores a functor. An abandoned server lacks functors and evaluates nothing any more, or the other partitions of
-// its copy would receive wrong reads. It still stores functors for others.
+// enter stores a functor. An abandoned server evaluates nothing any more: it lacks functors, and would send wrong reads
+// to the other partitions of its copy. It still stores functors, because other replicas may need them.
 func (s *functors) enter(f Functor) {
 	s.received++
+	// The rows from the donor already include functors up to floor.
 	if !s.r.behind && f.Timestamp > s.floor {
 		heap.Push(&s.invisible, stored{f, s.received})
 	}
@@ -79,7 +80,7 @@ func (s *functors) enter(f Functor) {
 	s.keptBytes += int64(f.size())
 }
 
-// collect forgets the functors of a server that all replicas have.
+// collect discards the functors of a server up to a timestamp, which all replicas have.
 func (s *functors) collect(server geo.NodeID, up Timestamp) {
 	s.replicated[server] = max(s.replicated[server], up)
 	for q := &s.recent[server]; q.Len() > 0 && q.Front().Timestamp <= up; q.Pop() {
@@ -87,15 +88,15 @@ func (s *functors) collect(server geo.NodeID, up Timestamp) {
 	}
 }
 
-// forget counts a functor out of recent.
+// forget subtracts a functor from the counts of recent.
 func (s *functors) forget(f Functor) {
 	s.kept--
 	s.keptBytes -= int64(f.size())
 }
 
-// decided handles the decision about a server's functors beyond the functors that all replicas have. The survivors, in
-// the order of their timestamps, were written, and all others were not. None of these others is visible anywhere.
-// decided returns the number of them that this node has held.
+// decided applies the decision about a server's functors after beyond, up to which all replicas have them. survivors,
+// in timestamp order, were written; all others were not, and none of these is visible anywhere. decided returns the
+// number of invisible functors that it dropped.
 func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Functor) (dropped int) {
 	dropped = len(s.invisible)
 	s.invisible = slices.DeleteFunc(s.invisible, func(f stored) bool {
@@ -109,34 +110,36 @@ func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Func
 	have := map[Timestamp]bool{}
 	s.recent[server].Each(func(f Functor) { have[f.Timestamp] = true })
 	for _, f := range survivors {
+		// Survivors up to replicated were stored and collected before; to enter them again would evaluate them twice.
 		if !have[f.Timestamp] && f.Timestamp > s.replicated[server] && slices.Contains(s.r.partitionsOf(f.T), s.r.partition) {
 			s.r.env.Mark(functorLearned)
 			s.enter(f)
 		}
 		beyond = max(beyond, f.Timestamp)
 	}
-	// A replica that lacks any of them receives them with the same decision.
+	// A replica that lacks survivors receives them with the same decision, so none needs them from this node.
 	s.collect(server, beyond)
 	s.clear(server)
 	return dropped
 }
 
-// clear forgets all functors of a server.
+// clear discards the recent functors of a server.
 func (s *functors) clear(server geo.NodeID) {
 	for q := &s.recent[server]; q.Len() > 0; q.Pop() {
 		s.forget(q.Front())
 	}
 }
 
-// survives reports whether a sorted list of survivors has a functor with timestamp t.
+// survives reports whether survivors, sorted by timestamp, contain timestamp t.
 func survives(survivors []Functor, t Timestamp) bool {
 	_, found := slices.BinarySearchFunc(survivors, t, func(f Functor, t Timestamp) int { return cmp.Compare(f.Timestamp, t) })
 	return found
 }
 
-// evaluate passes the functors up to the visibility watermark to the executor, in the order of timestamps (E-phase). It
-// withholds functors after the mark of a new incarnation until this node has taken its rows for that incarnation.
+// evaluate passes the functors up to the visibility watermark to the executor, in timestamp order (E-phase). A donor
+// stops at the mark of a new incarnation until it has copied its rows for that incarnation.
 func (s *functors) evaluate(visible Timestamp) {
+	// Without the donor's rows, the functors would be evaluated on an incomplete state.
 	if s.r.replace.lacking {
 		return
 	}
@@ -156,7 +159,7 @@ func (s *functors) run(f Functor) {
 	s.r.executor.Run(deterministic.Place{Position: uint64(f.Timestamp)}, f.T, f.Server())
 }
 
-// evaluateOnArrival is evaluate with a mistake.
+// evaluateOnArrival is evaluate in arrival order, for a faulty variant.
 func (s *functors) evaluateOnArrival(visible Timestamp) {
 	var seen []stored
 	for len(s.invisible) > 0 && s.invisible[0].Timestamp <= visible {

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds. Shared blocks have some of their own.
+// Message kinds. Messages of shared blocks have separate kinds.
 const (
 	kindWrite = iota + 1
 	kindStored
@@ -26,7 +26,7 @@ const (
 	kindStateRequest
 )
 
-// timestampSize is the number of bytes of a timestamp in a message.
+// timestampSize is the encoded size of a timestamp in bytes.
 const timestampSize = 8
 
 func (f *Functor) size() int { return timestampSize + codec.SizeTransaction(f.T) }
@@ -53,8 +53,8 @@ func appendFunctors(b []byte, functors []Functor) []byte {
 	return b
 }
 
-// inPieces calls f for functors in pieces of at most the given number of bytes, or of a single functor, in their order.
-// There is at least one piece.
+// inPieces splits functors into pieces of at most the given number of bytes, but at least one functor, and calls f for
+// each piece in order. It calls f at least once.
 func inPieces(functors []Functor, most int, f func(piece []Functor, more bool)) {
 	for {
 		n, size := 0, 0
@@ -116,7 +116,8 @@ func (m *Write) AppendTo(b []byte) []byte {
 
 func (m *Write) String() string { return "write" + stringFunctors([]Functor{m.Functor}) }
 
-// Stored says that the sender has stored the receiver's functors up to a timestamp, as far as they touch its partition.
+// Stored reports that the sender has stored all functors of the receiver up to a timestamp that touch the sender's
+// partition.
 type Stored struct{ Timestamp Timestamp }
 
 // Kind implements protocol.Message.
@@ -134,10 +135,11 @@ func (m *Stored) String() string { return fmt.Sprintf("has stored %v", m.Timesta
 type Gossip struct {
 	// View is the sender's view, Epoch the epoch in which it is active.
 	View, Epoch uint64
-	// Watermark: its functors up to there are stable, and it issues no others. Replicated: all replicas have them.
+	// Watermark: the sender's functors up to it are stable, and the sender issues no others up to it. Replicated: all
+	// replicas have the sender's functors up to it.
 	Watermark, Replicated Timestamp
-	// Number counts the sender's gossip to the receiver, from 1; Received is the last that it has got from the
-	// receiver.
+	// Number counts the sender's gossip messages to the receiver, from 1. Received is the last number that the sender has
+	// received from the receiver.
 	Number, Received uint64
 }
 
@@ -160,7 +162,7 @@ func (m *Gossip) String() string {
 	return fmt.Sprintf("watermark %v, replicated %v", m.Watermark, m.Replicated)
 }
 
-// viewOf returns the view of a message, for messages that have a view.
+// viewOf returns the view of a Write or Gossip message, and 0 for other messages.
 func viewOf(m protocol.Message) uint64 {
 	switch m := m.(type) {
 	case *Write:
@@ -171,15 +173,15 @@ func viewOf(m protocol.Message) uint64 {
 	return 0
 }
 
-// Report reports the functors of a suspected server that the sender holds.
+// Report contains the functors of a suspected server that the sender holds.
 type Report struct {
 	Server geo.NodeID
 	Epoch  uint64
-	// Piece counts the pieces of the report, from 0. More come.
+	// Piece counts the pieces of the report, from 0. More is set on all pieces except the last.
 	Piece uint64
 	More  bool
-	// Replicated is the server's second watermark as far as the sender knows, Functors the later functors that it holds,
-	// in the order of timestamps.
+	// Replicated is the suspected server's second watermark as known to the sender; Functors are the later functors that
+	// the sender holds, in timestamp order.
 	Replicated Timestamp
 	Functors   []Functor
 }
@@ -203,7 +205,7 @@ func (m *Report) String() string {
 	return fmt.Sprintf("report on %d: replicated %v,%s", m.Server, m.Replicated, stringFunctors(m.Functors))
 }
 
-// JoinRequest asks an active server to let the sender join, which was closed.
+// JoinRequest asks an active server to let the sender, which is closed, join again.
 type JoinRequest struct{ Epoch uint64 }
 
 // Kind implements protocol.Message.
@@ -239,7 +241,7 @@ func (m *Proposal) String() string {
 	}[m.Entry[0]]
 }
 
-// StateRequest asks a donor for the rows as of the mark of a view.
+// StateRequest requests from a donor the rows as of the mark with view ID.
 type StateRequest struct{ ID uint64 }
 
 // Kind implements protocol.Message.
@@ -259,7 +261,7 @@ func (m *StateRequest) String() string {
 type entry interface {
 	// append appends the entry to b.
 	append(b []byte) []byte
-	// apply changes the agreed state. It reports whether it has.
+	// apply applies the entry to the agreed state, and reports whether it has changed the state.
 	apply(m *membership) bool
 }
 
@@ -274,50 +276,49 @@ const (
 	entryReplenishment
 )
 
-// suspicion closes the replicas to a server.
+// suspicion makes a server suspected, so that no replica accepts its writes.
 type suspicion struct {
 	server geo.NodeID
 	epoch  uint64
 }
 
-// decision determines which of a suspected server's unfinished functors were written. It may have several pieces and
-// takes effect with the last. The first piece discards an incomplete decision of an earlier leader.
+// decision determines which unfinished functors of a suspected server were written. It may consist of several pieces
+// and takes effect with the last one. Its first piece discards an incomplete decision of an earlier leader.
 type decision struct {
 	server geo.NodeID
 	epoch  uint64
-	// piece counts the pieces, from 0. More come.
+	// piece counts the pieces, from 0. more is set on all pieces except the last.
 	piece uint64
 	more  bool
-	// replicated: all replicas have the server's functors up to there.
+	// all replicas have the server's functors up to this timestamp
 	replicated Timestamp
-	survivors  []Functor // beyond, in the order of timestamps
+	survivors  []Functor // after replicated, in timestamp order
 }
 
-// join makes a closed server active again. Its timestamps are above the promise of its sponsor, which is active in an
-// epoch. The join of a new incarnation is its mark.
+// join makes a closed server active again. The server issues timestamps above the promise of its sponsor, which must be
+// active in the given epoch. For a new incarnation, the join is its mark.
 type join struct {
 	server       geo.NodeID
 	epoch        uint64
 	sponsor      geo.NodeID
 	sponsorEpoch uint64
 	above        Timestamp
-	incarnation  uint32 // 0: the incarnation that was closed
+	incarnation  uint32 // 0 if the closed incarnation joins again
 }
 
-// loss says that a new incarnation is in a server's place.
+// loss reports that a new incarnation has replaced a server.
 type loss struct {
 	server      geo.NodeID
 	incarnation uint32
 }
 
-// replenishment says that a node has the rows as of the mark of a view, and all functors that others may count on it
-// for.
+// replenishment reports that a node has the rows as of a mark and all functors that other nodes may rely on it for.
 type replenishment struct {
 	server geo.NodeID
 	id     uint64
 }
 
-// abandonment gives up a closed server.
+// abandonment makes a closed server abandoned.
 type abandonment struct {
 	server geo.NodeID
 	epoch  uint64

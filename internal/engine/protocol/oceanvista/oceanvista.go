@@ -1,37 +1,38 @@
-// Package oceanvista is a multi-leader database whose transactions become visible once every server is known to be past
-// them: Ocean Vista (Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy Geo-Distributed
-// Transactions, PVLDB 12(11), 2019). Every region holds all rows, in partitions. A transaction is a functor: a
-// procedure, its arguments and its read and write sets. No transaction locks, validates, or aborts because of another.
+// Package oceanvista is a multi-leader database in which a transaction becomes visible once every server is known to
+// have passed its timestamp: Ocean Vista (Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy
+// Geo-Distributed Transactions, PVLDB 12(11), 2019). Every region holds all rows, in partitions. A transaction is a
+// functor: a procedure, its arguments, and its read and write sets. No transaction locks, validates, or aborts because
+// of another transaction.
 //
-// S-phase (sphase.go, the paper's write-only phase). The server that a client speaks to gives its transaction a
-// timestamp and writes it to all replicas of every partition that it touches; a majority of each makes it stable.
+// S-phase (sphase.go, the paper's write-only phase). The client's server assigns a timestamp to the transaction and
+// writes it to all replicas of every partition that it accesses. A majority of each partition makes it stable.
 //
-// Visibility (watermarks.go). A server's watermark is below its lowest timestamp that is not stable yet. Without such a
-// timestamp it is the server's clock: a promise to issue no lower timestamp. Servers exchange watermarks at intervals.
-// The lowest watermark of all servers is the visibility watermark: below it, every functor is known and stable.
+// Visibility (watermarks.go). A server's watermark is below its lowest unstable timestamp. If there is none, it is the
+// server's clock: a promise to issue no lower timestamp. Servers exchange watermarks periodically. The lowest watermark
+// of all servers is the visibility watermark: every functor up to it is known and stable.
 //
-// E-phase (ephase.go). Every replica evaluates the visible functors in the order of their timestamps. The partitions of
-// a copy exchange their reads (package deterministic), so that all copies become equal without a vote. The client's
-// server answers.
+// E-phase (ephase.go). Every replica evaluates the visible functors in timestamp order. The partitions of a copy
+// exchange their reads (package deterministic), so all copies become equal without a vote. The client's server answers.
 //
-// Completeness. Links keep the order of messages, so a server that receives another server's watermark has received all
-// its functors up to there. Functors that a lost server has not sent to all replicas arrive with the decision about it.
+// Completeness. Links keep the order of messages. A server that receives another server's watermark has therefore
+// received all functors of that server up to the watermark. Functors that a lost server has not sent to all replicas
+// arrive with the decision about that server.
 //
 // Clocks. A server that learns of a higher watermark promises that watermark, as a hybrid logical clock does, and
-// issues no timestamp below it. So a clock that is behind delays transactions only by the time of gossip, regardless of
-// its lag. A clock that is ahead takes the other servers along.
+// issues no timestamp below it. A clock that is behind therefore delays transactions only by one gossip delay,
+// regardless of its lag. A clock that is ahead pulls the other servers ahead.
 //
 // Lost servers (takeover.go). Without the watermark of a lost server, nothing would become visible. A Raft group of all
 // servers agrees that the server is suspected; from then on no replica accepts its writes. Majorities of all partitions
-// report the functors of the server that they hold, and the group agrees on the survivors. These are the functors that
-// a report from every partition that they touch contains, which includes all stable functors. All others were never
-// written. A server that was suspected but lives issues these again once it has rejoined, under a timestamp above all
-// that is visible by then.
+// report the functors of the server that they hold, and the group agrees on the survivors: the functors that reports
+// from every partition they touch contain. These include all stable functors; all others count as never written. If a
+// suspected server is in fact live, it issues the others again once it has rejoined, with timestamps above everything
+// visible by then.
 //
-// Strict serializability. Transactions take effect in the order of timestamps. An answered transaction is visible at
-// its client's server. So every server that was active there has promised timestamps above the transaction's. A server
-// that was not active must join before it issues any, above all that was visible: see join. A transaction that was
-// called later has a higher timestamp. That holds for all clocks.
+// Strict serializability. Transactions take effect in timestamp order. When a transaction is answered, it is visible at
+// its client's server, so every server that was active in that server's view has promised timestamps above it. A server
+// that was not active must join before it issues timestamps, which are then above everything that was visible: see
+// join. A transaction that is submitted later has a higher timestamp. This holds for arbitrary clocks.
 package oceanvista
 
 import (
@@ -87,8 +88,8 @@ var Engine = &protocol.Engine{
 	Law:       law,
 }
 
-// promises is Engine.Isolation. The visible functors at a server are a prefix of the order of timestamps. The prefix
-// may be older than the prefix from which another server has answered.
+// promises is Engine.Isolation. The functors visible at a server are a prefix of the timestamp order. With Snapshot
+// reads, this prefix may be older than the prefix from which another server has already answered.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("reads") == readsSnapshot {
 		return isolation.Serializable
@@ -96,7 +97,7 @@ func promises(p protocol.Params) isolation.Level {
 	return isolation.StrictSerializable
 }
 
-// RoleLeader is the role of the server that leads the group which decides about lost servers.
+// RoleLeader is the role of the leader of the Raft group that decides about lost servers.
 const RoleLeader = "leader"
 
 // Timer kinds.
@@ -108,7 +109,7 @@ const (
 	stateTimer
 )
 
-// Replica is one node: a server to its clients, and a replica of one partition.
+// Replica is one node: a server to its clients and a replica of one partition.
 type Replica struct {
 	self     geo.NodeID
 	topology *geo.Topology
@@ -116,7 +117,7 @@ type Replica struct {
 
 	partition, partitions int
 	placement             geo.Placement
-	// group[q] are the replicas of partition q; majority is the size of a majority.
+	// group[q] lists the replicas of partition q; majority is the size of a majority of a group.
 	group    [][]geo.NodeID
 	majority int
 	wrong    mistake
@@ -129,12 +130,12 @@ type Replica struct {
 	executor   *deterministic.Executor
 	recon      *reconnaissance.Reconnaissance
 
-	snapshots bool // the parameter reads
+	snapshots bool // the parameter reads is Snapshot
 	procs     *txn.Registry
-	// unanswered are the transactions of own clients; true when others may have them.
+	// unanswered are the transactions of this server's clients; the value is true once other servers may have the
+	// functor.
 	unanswered map[txn.ID]bool
-	// behind reports that this server was abandoned while it was away: other servers have discarded functors that it
-	// lacks.
+	// behind is set once this server is abandoned: other servers have discarded functors that it lacks.
 	behind bool
 
 	transactions, snapshotReads int64
@@ -168,7 +169,7 @@ func (r *Replica) Start() {
 	r.membership.start()
 }
 
-// ReasonBehind is the reason for which a server refuses transactions that was given up while it was away.
+// ReasonBehind is the reason of refusals by a server that was abandoned during an absence.
 const ReasonBehind = "too-far-behind"
 
 // Submit implements protocol.Replica.
@@ -187,17 +188,18 @@ func (r *Replica) Submit(t *txn.Transaction) {
 	r.finishStep()
 }
 
-// order handles a transaction whose footprint is known.
+// order handles a transaction with a known footprint: it reads a snapshot if that is allowed, and issues a functor
+// otherwise.
 func (r *Replica) order(t *txn.Transaction) {
 	switch {
-	case r.behind: // its client was answered
+	case r.behind: // giveUp has answered its client
 	case len(t.Accesses) == 0, r.snapshots && r.procs.ReadsOnly(t) && r.local(t):
 		if r.replace.lacking {
 			r.env.Mark(readBeforeRows)
 			r.replace.held = append(r.replace.held, t)
 			return
 		}
-		// No functor that is evaluated later precedes it: it waits for the locks of all visible functors.
+		// It waits for the locks of all functors that are visible now, so no later functor precedes it.
 		r.snapshotReads++
 		r.executor.Run(deterministic.Place{}, t, r.self)
 	default:
@@ -205,19 +207,19 @@ func (r *Replica) order(t *txn.Transaction) {
 	}
 }
 
-// local reports whether t touches this node's partition alone.
+// local reports whether t accesses only this node's partition.
 func (r *Replica) local(t *txn.Transaction) bool {
 	return !slices.ContainsFunc(t.Accesses, func(a txn.Access) bool { return r.placement.Partition(a.Key) != r.partition })
 }
 
-// answer takes the outcome of a transaction of an own client.
+// answer handles the outcome of a transaction. It ignores transactions that are not or no longer unanswered.
 func (r *Replica) answer(o txn.Outcome) {
 	if _, open := r.unanswered[o.ID]; open && r.recon.Outcome(&o) {
 		r.reply(o)
 	}
 }
 
-// reply answers a client.
+// reply sends an outcome to its client.
 func (r *Replica) reply(o txn.Outcome) {
 	delete(r.unanswered, o.ID)
 	r.env.Reply(o)
@@ -260,11 +262,11 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.finishStep()
 }
 
-// inView handles a message whose meaning depends on the sender's view of the active servers, once this node has reached
-// that view. Of consecutive gossip messages without a write in between, it holds only the last, which includes the
-// content of the earlier ones.
+// inView handles a message that depends on the sender's view of the active servers, and buffers it until this node has
+// reached that view. Of consecutive buffered gossip messages it keeps only the last, which supersedes the earlier ones.
 func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
 	p := &r.watermarks.peers[from]
+	// A message must not overtake buffered messages: a watermark covers all functors sent before it.
 	if last := len(p.held) - 1; view > r.membership.view || last >= 0 {
 		if last >= 0 && m.Kind() == kindGossip && p.held[last].Kind() == kindGossip {
 			p.held[last] = m
@@ -276,8 +278,8 @@ func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
 	r.take(from, m)
 }
 
-// take handles a message of a sender whose view is not ahead of this node's view. The message must be from a time after
-// which this node has received all of the sender's messages, and from the incarnation that has joined.
+// take handles a message whose view this node has reached. It drops messages from before this node's mark, and messages
+// of an incarnation that has not joined.
 func (r *Replica) take(from geo.NodeID, m protocol.Message) {
 	if p := &r.replace; viewOf(m) < p.since || p.known[from] != r.membership.servers[from].marked {
 		r.env.Mark(beforeMark)
@@ -291,7 +293,7 @@ func (r *Replica) take(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// caughtUp takes the messages that have waited for this node's view.
+// caughtUp handles the buffered messages whose views this node has reached, in the order of arrival.
 func (r *Replica) caughtUp() {
 	for n := range r.watermarks.peers {
 		p := &r.watermarks.peers[n]
@@ -323,7 +325,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.finishStep()
 }
 
-// finishStep evaluates the functors that the step has made visible, and sends the collected messages.
+// finishStep evaluates the functors that have become visible in this step, and sends the messages collected in it.
 func (r *Replica) finishStep() {
 	r.functors.evaluate(r.watermarks.advance())
 	r.executor.Flush()
@@ -338,9 +340,9 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Pending implements protocol.Replica. It counts unanswered transactions of own clients, functors that are not visible
-// or not evaluated, and live servers that do not know all decisions yet. An abandoned server is never quiescent: its
-// rows differ from the other servers' rows.
+// Pending implements protocol.Replica. It counts unanswered transactions of this server's clients, functors that are
+// invisible or not yet evaluated, and live servers that have not reported all decisions. An abandoned server is never
+// quiescent: its rows differ from the rows of the other servers.
 func (r *Replica) Pending() int {
 	if r.behind {
 		return 1

@@ -15,68 +15,69 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replacement handles the replacement of a node that has lost its state by a new incarnation.
+// replacement replaces a node that has lost its state by a new incarnation.
 //
 // The Raft group agrees on the loss, and closes the lost server like a silent server, but without waiting for silence.
 // The new incarnation is another member of the group, and asks for a sponsor once its predecessor is closed. The join
-// is its mark. Everything that is visible anywhere by then is at or below the timestamp above which it joins. So all
-// nodes reach that timestamp later, in the same order of all functors.
+// entry is its mark. Everything that is visible anywhere by then is at or below the timestamp above which it joins. All
+// nodes therefore reach that timestamp after the mark, with the same functors in the same order.
 //
-// The server. It has made none of its predecessor's promises. So from the mark on, all nodes take that timestamp as its
-// watermark. It issues timestamps above the mark and above all that was decided about its predecessor.
+// The server. It has made none of its predecessor's promises. From the mark on, all nodes use the timestamp of the mark
+// as its watermark. It issues timestamps above the mark and above everything decided about its predecessor.
 //
-// The replica. Other servers count on the functors that its predecessor had stored. From the mark on no server counts
-// these. Each active server sends the new incarnation all functors that are not known to be at all replicas. No server
-// considers a functor to be at all replicas before it is visible. So the new incarnation obtains all functors that it
-// will evaluate. They are among these, belong to a server that was closed meanwhile, or arrive with the decision about
-// that server. Until it has the functors of a server it reports nothing about that server, as if it were still silent:
-// the other replicas are a majority.
+// The replica. Other servers rely on the functors that its predecessor had stored. From the mark on, no server counts
+// these as stored. Each active server sends the new incarnation all its functors that may be missing at some replica. A
+// functor counts as stored by all replicas only once it is visible, so the new incarnation receives every functor that
+// it will evaluate: from the functor's active server, or with the decision about a server that was closed meanwhile.
+// Until it has the functors of a server, it reports nothing about that server, like a silent replica; the other
+// replicas are a majority.
 //
-// The rows. Partitions of a copy send each other their reads once, and no node keeps them, so the whole copy of the new
-// incarnation restarts. Each of its nodes discards the functors up to the mark that it was about to evaluate, and
-// cannot report their outcomes to clients. Another copy is the donor. Its nodes evaluate all functors up to the mark
-// and none beyond, send the rows of that state, and continue.
+// The rows. The partitions of a copy send each other their reads only once, and no node keeps them, so the whole copy
+// of the new incarnation restarts. Each node of the copy discards its unevaluated functors up to the mark, and cannot
+// report their outcomes to clients. Another copy is the donor. Its nodes evaluate all functors up to the mark and none
+// beyond, send the rows of that state, and continue.
 //
-// All nodes of the copy must have rows before another node may be lost. The new incarnation must have all functors that
-// it may be asked for: see FullyReplicated.
+// Before another node may be lost, all nodes of the copy must have rows, and the new incarnation must have all functors
+// that it may have to report: see FullyReplicated.
 type replacement struct {
 	r    *Replica
 	rows *store.Hash
-	// known are the latest known incarnations of all nodes.
+	// known is the latest known incarnation of each node.
 	known []uint32
-	// since is the view from which on other nodes' messages count: the view of this node's mark, 0 at a first incarnation.
+	// since is the view of this node's mark; messages from earlier views are dropped. It is 0 at a first incarnation.
 	since uint64
-	// joining is the time of this node's last request to join, and patience the time after which an answer is overdue.
+	// joining is the time of this node's last request to join, patience the time after which it asks another sponsor.
 	joining, patience time.Duration
-	// has says of which servers this node has all functors that are not known to be everywhere.
+	// has is set, by server, once this node has all functors of the server that may be missing at some replica.
 	has []bool
 
-	// lacking reports that this node has no rows for its mark yet, or no mark. held are transactions that read
-	// immediately, and wait for the rows.
+	// lacking is set while this node has no mark, or no rows for its mark. held are snapshot reads that wait for the
+	// rows.
 	lacking  bool
 	held     []*txn.Transaction
 	receiver statetransfer.Receiver
-	got      uint64 // bytes, at the last look
-	came     []byte // rows that are not in use yet
-	proposed uint64 // the mark for which this node has said that it is replenished
+	got      uint64 // bytes received by the last tick
+	came     []byte // received rows, not installed yet
+	proposed uint64 // mark for which this node has proposed a replenishment since the last tick
 
-	// The following fields belong to a donor: where it must stop, and, by copy, the requested mark and the rows for it.
+	// The following fields are used by a donor: the timestamps at which it must stop, and, by copy, the mark requested
+	// and the rows for it.
 	stops  []stop
 	asked  []uint64
 	given  []given
 	sender *statetransfer.Sender
 }
 
-// unmarkedView is the view of a mark that has not arrived.
+// unmarkedView is the value of since before the node's mark.
 const unmarkedView = ^uint64(0)
 
-// replenished is the agreed state of a copy that restarts.
+// replenished is the agreed state of a copy that has restarted.
 type replenished struct {
-	// id is the view of its last mark, 0 for none, and above where it begins.
+	// id is the view of the copy's last mark, or 0; above is the timestamp after which the copy continues.
 	id    uint64
 	above Timestamp
 	donor int // copy
-	// lacking says which partitions have no rows yet, or lack functors.
+	// lacking is set, by partition, while the node lacks rows or functors.
 	lacking []bool
 }
 
@@ -96,16 +97,16 @@ func (c *replenished) read(r *codec.Reader) {
 	}
 }
 
-// stop is the timestamp at which a donor stops for a copy.
+// stop is a timestamp at which a donor must stop to copy its rows.
 type stop struct {
 	copy  int
 	id    uint64
 	above Timestamp
-	// decided are the functors after above that were decided on before: no server will send them any more.
+	// decided are the functors after above that were decided on before the mark: no server will send them again.
 	decided []Functor
 }
 
-// given are rows as of a mark.
+// given are the encoded rows as of a mark.
 type given struct {
 	id   uint64
 	data []byte
@@ -126,8 +127,8 @@ func (p *replacement) init(r *Replica, c protocol.Config) {
 	}
 }
 
-// replaces is Engine.Replaces: all nodes, if two other nodes have each node's rows and the other nodes are a majority
-// of all nodes.
+// replaces is Engine.Replaces: all nodes, if there are at least three copies of the rows and the other nodes are a
+// majority.
 func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	if len(t.Regions)*t.Replicas < 3 {
 		return nil
@@ -142,7 +143,7 @@ func (r *Replica) copyOf(n geo.NodeID) int {
 	return int(r.topology.RegionOf(n))*r.topology.Replicas + r.topology.ReplicaOf(n)
 }
 
-// nodeOf returns the node of this node's partition in a copy.
+// nodeOf returns the node in copy number that has this node's partition.
 func (r *Replica) nodeOf(number int) geo.NodeID {
 	return r.topology.Node(geo.Region(number/r.topology.Replicas), r.partition, number%r.topology.Replicas)
 }
@@ -150,12 +151,12 @@ func (r *Replica) nodeOf(number int) geo.NodeID {
 // unmarked reports whether this is a new incarnation that has not joined yet.
 func (p *replacement) unmarked() bool { return p.since == unmarkedView }
 
-// linked reports whether this node communicates with the incarnation of a server that has joined.
+// linked reports whether the latest known incarnation of server n is the incarnation that has joined.
 func (p *replacement) linked(n geo.NodeID) bool {
 	return p.known[n] == p.r.membership.servers[n].marked
 }
 
-// complete reports whether this node has all functors of a server that are not known to be everywhere.
+// complete reports whether this node has all functors of server n that may be missing at some replica.
 func (p *replacement) complete(n geo.NodeID) bool { return p.since == 0 || p.has[n] }
 
 func (p *replacement) pending() int {
@@ -200,15 +201,15 @@ func (r *Replica) FullyReplicated() bool {
 	return !slices.ContainsFunc(m.copies, func(c replenished) bool { return slices.Contains(c.lacking, true) })
 }
 
-// askToJoin asks another sponsor if the last sponsor has not answered: a new incarnation can do nothing else, and other
-// nodes wait for it.
+// askToJoin asks another sponsor if the last one has not answered within patience. It runs at every gossip tick,
+// because other nodes wait for the new incarnation.
 func (p *replacement) askToJoin() {
 	if p.unmarked() && p.r.env.Now()-p.joining >= p.patience {
 		p.r.membership.join()
 	}
 }
 
-// proposeLosses proposes the new incarnations that this node knows to the group, if it leads.
+// proposeLosses proposes to the group the new incarnations that this node knows, if this node leads.
 func (p *replacement) proposeLosses() {
 	m := &p.r.membership
 	for n, incarnation := range p.known {
@@ -218,7 +219,7 @@ func (p *replacement) proposeLosses() {
 	}
 }
 
-// apply closes the lost server, if it was active. An abandoned server restarts.
+// apply suspects the lost server if it is active. An abandoned server becomes closed, so that it can join.
 func (e *loss) apply(m *membership) bool {
 	if int(e.server) >= len(m.servers) || e.incarnation <= m.servers[e.server].incarnation {
 		return false
@@ -240,18 +241,20 @@ func (e *loss) apply(m *membership) bool {
 	return true
 }
 
-// mark lets a new incarnation join.
+// mark applies the join of a new incarnation.
 func (m *membership) mark(e *join) {
 	r := m.r
 	s, c := &m.servers[e.server], &m.copies[r.copyOf(e.server)]
 	s.marked = e.incarnation
 	r.env.Mark(newIncarnationJoined)
 	m.joined++
+	// A copy may restart again before it has rows; it must not go back behind its earlier mark.
 	c.id, c.above, c.donor = m.view, max(c.above, e.above), m.donor(r.copyOf(e.server))
 	for q := range c.lacking {
 		c.lacking[q] = true
 	}
 	r.watermarks.peers[e.server].watermark = e.above
+	// The predecessor's acknowledgements no longer count: its functors are lost.
 	r.writes.has[e.server] = 0
 	r.replace.marked(e.server, r.copyOf(e.server))
 	m.recount()
@@ -262,9 +265,9 @@ func (m *membership) mark(e *join) {
 	}
 }
 
-// donor returns the copy that gives its rows to another copy. It is the copy of the same number in the next other
-// region. If that copy lacks rows or has an inactive node, it is another copy that is active and complete, if there is
-// any. Where regions may be lost together, the donor is in another region.
+// donor returns the copy that provides the rows for copy to. It prefers the copy with the same number in the next
+// region. If that copy lacks rows or has an inactive node, donor returns another copy that is complete and active, if
+// there is one. With three regions or more, the donor is in another region, because a region may be lost as a whole.
 func (m *membership) donor(to int) int {
 	t := m.r.topology
 	var others []int
@@ -292,7 +295,7 @@ func (m *membership) donor(to int) int {
 	return others[0]
 }
 
-// marked takes the mark of a server's new incarnation, as of the present view.
+// marked handles the mark of server n's new incarnation in copy number, as of the current view.
 func (p *replacement) marked(n geo.NodeID, number int) {
 	r, c := p.r, &p.r.membership.copies[number]
 	if n == r.self {
@@ -312,7 +315,7 @@ func (p *replacement) marked(n geo.NodeID, number int) {
 	}
 }
 
-// reset makes this node restart at a timestamp, with the rows of the donor.
+// reset restarts this node at timestamp above, with rows of the donor.
 func (p *replacement) reset(above Timestamp) {
 	r := p.r
 	r.env.Mark(copyReset)
@@ -322,7 +325,7 @@ func (p *replacement) reset(above Timestamp) {
 	r.functors.invisible = slices.DeleteFunc(r.functors.invisible, func(f stored) bool { return f.Timestamp <= above })
 	heap.Init(&r.functors.invisible)
 	r.executor.Reset(uint64(above) + 1)
-	r.writes.last = max(r.writes.last, above) // it evaluates functors that it issues from now on
+	r.writes.last = max(r.writes.last, above) // the functors that it issues from now on are evaluated after the restart
 
 	known := map[txn.ID]bool{}
 	for _, t := range slices.Concat(r.writes.waiting, p.held) {
@@ -331,6 +334,8 @@ func (p *replacement) reset(above Timestamp) {
 	r.writes.unreplicated.Each(func(own write) { known[own.T.ID] = known[own.T.ID] || own.Timestamp > above })
 	var ids []txn.ID
 	for id := range r.unanswered {
+		// All other transactions are at or below the mark: this node will not evaluate them, so it never learns their
+		// outcomes.
 		if !known[id] && !r.recon.Looks(id) {
 			ids = append(ids, id)
 		}
@@ -343,16 +348,17 @@ func (p *replacement) reset(above Timestamp) {
 	p.ask()
 }
 
-// ask asks the donor for rows.
+// ask requests rows from the donor.
 func (p *replacement) ask() {
 	c := &p.r.membership.copies[p.r.copyOf(p.r.self)]
 	p.r.env.Send(p.r.nodeOf(c.donor), &StateRequest{c.id})
 }
 
-// tick repeats actions whose messages may have been lost.
+// tick repeats requests and proposals that may have been lost.
 func (p *replacement) tick() {
 	p.proposeLosses()
 	if p.lacking && p.came == nil && !p.unmarked() && !p.r.behind {
+		// No bytes have arrived since the last tick: the request may have been lost, or the donor.
 		if got := p.receiver.Got(); got == p.got {
 			p.ask()
 		} else {
@@ -363,7 +369,7 @@ func (p *replacement) tick() {
 	p.replenish()
 }
 
-// upTo returns the timestamp up to which functors may be evaluated, if they are visible up to visible.
+// upTo returns the timestamp up to which functors may be evaluated: the lowest stop, but at most visible.
 func (p *replacement) upTo(visible Timestamp) Timestamp {
 	for i := range p.stops {
 		visible = min(visible, p.stops[i].above)
@@ -371,8 +377,8 @@ func (p *replacement) upTo(visible Timestamp) Timestamp {
 	return visible
 }
 
-// passes takes this node's rows where it must stop, once all functors up to there are over. It reports whether the node
-// continues.
+// passes copies this node's rows at the lowest stop, once all functors up to it have been executed. It reports whether
+// the node can continue past that stop.
 func (p *replacement) passes(visible Timestamp) bool {
 	if len(p.stops) == 0 {
 		return false
@@ -381,6 +387,7 @@ func (p *replacement) passes(visible Timestamp) bool {
 	if visible < at {
 		return false
 	}
+	// Functors up to the stop may still wait for reads of other partitions; the rows do not include their writes yet.
 	if !p.r.executor.Idle() {
 		p.r.env.Mark(donorDrains)
 		return false
@@ -398,7 +405,7 @@ func (p *replacement) passes(visible Timestamp) bool {
 	return true
 }
 
-// requested sends rows as of a mark, or does so when this node has reached the mark.
+// requested sends the rows as of mark id. If this node has not reached the mark, passes sends them later.
 func (p *replacement) requested(from geo.NodeID, id uint64) {
 	number := p.r.copyOf(from)
 	p.asked[number] = id
@@ -407,7 +414,7 @@ func (p *replacement) requested(from geo.NodeID, id uint64) {
 	}
 }
 
-// receive takes a piece of the rows.
+// receive handles a piece of the rows.
 func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
 	id, data, whole := p.receiver.Receive(p.r.env, from, m)
 	switch {
@@ -420,8 +427,8 @@ func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
 	}
 }
 
-// install continues with the received rows, once this node communicates with all of its copy. Otherwise its reads could
-// be lost on their way to a predecessor.
+// install installs the received rows and continues, once this node knows the joined incarnations of all nodes of its
+// copy. Otherwise its reads could be sent to a predecessor and be lost.
 func (p *replacement) install() {
 	r := p.r
 	if p.came == nil {
@@ -438,7 +445,7 @@ func (p *replacement) install() {
 	rows := statetransfer.ReadRows(&in)
 	decided, err := readFunctors(&in, r.procs)
 	if err != nil || in.Done() != nil || r.behind {
-		return // whatever sends that is no donor
+		return // the sender is not a donor
 	}
 	p.rows.Replace(rows)
 	p.lacking = false
@@ -461,13 +468,13 @@ func (p *replacement) install() {
 	p.replenish()
 }
 
-// begins records that a server starts again: its functors from then on are sent to this node as to all others, and were
-// never sent to this node's predecessor.
+// begins records that server n starts to issue functors again. It sends them to this incarnation directly, and never
+// sent any of them to the predecessor.
 func (p *replacement) begins(n geo.NodeID) {
 	p.has[n] = p.has[n] || !p.unmarked()
 }
 
-// completes records that everything that a server sent before its watermark has arrived.
+// completes records that all messages that server n sent before its watermark have arrived.
 func (p *replacement) completes(n geo.NodeID) {
 	if !p.complete(n) {
 		p.has[n] = true
@@ -475,8 +482,8 @@ func (p *replacement) completes(n geo.NodeID) {
 	}
 }
 
-// replenish says that this node has rows, and all functors of the active servers that are not known to be everywhere,
-// once.
+// replenish proposes, once per mark, that this node has rows and all functors of the active servers that may be missing
+// at some replica.
 func (p *replacement) replenish() {
 	r, m := p.r, &p.r.membership
 	c := &m.copies[r.copyOf(r.self)]
@@ -509,7 +516,7 @@ func (e *replenishment) apply(m *membership) bool {
 	return true
 }
 
-// resend sends a new incarnation all functors of this server that are not known to be everywhere.
+// resend sends a new incarnation all functors of this server that may be missing at some replica.
 func (w *writes) resend(n geo.NodeID) {
 	r := w.r
 	if !r.membership.active(r.self) || r.replace.unmarked() {
@@ -523,8 +530,8 @@ func (w *writes) resend(n geo.NodeID) {
 	})
 }
 
-// decidedBeyond returns the functors after a timestamp that are not visible yet, and do not belong to a server's
-// current epoch: the server was closed since.
+// decidedBeyond returns the invisible functors after timestamp above that were decided on because their server was
+// closed, in timestamp order.
 func (s *functors) decidedBeyond(above Timestamp) (decided []Functor) {
 	for i := range s.invisible {
 		if f := s.invisible[i].Functor; f.Timestamp > above && f.Timestamp <= s.r.membership.servers[f.Server()].last {

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Timestamp is a transaction's place in the order of all: a clock's microseconds, and the server that has issued it.
+// Timestamp is the position of a transaction in the global order: microseconds of a clock, and in the low 16 bits the
+// server that issued it. A promise has the highest node number.
 type Timestamp uint64
 
 const (
@@ -22,12 +23,12 @@ func makeTimestamp(us uint64, server geo.NodeID) Timestamp {
 	return Timestamp(us<<nodeBits | uint64(server))
 }
 
-// Server returns the server that has issued the timestamp.
+// Server returns the server that issued the timestamp.
 func (t Timestamp) Server() geo.NodeID { return geo.NodeID(t & maxNode) }
 
 func (t Timestamp) micros() uint64 { return uint64(t) >> nodeBits }
 
-// String prints the microseconds and the server, or the microseconds alone of a promise.
+// String prints the microseconds and the server; for a promise, only the microseconds.
 func (t Timestamp) String() string {
 	if t&maxNode == maxNode {
 		return fmt.Sprint(t.micros())
@@ -41,26 +42,25 @@ type Functor struct {
 	T *txn.Transaction
 }
 
-// writes are the S-phases of this server's transactions.
+// writes tracks the S-phases of this server's transactions.
 type writes struct {
 	r    *Replica
-	last Timestamp // issued
-	// promised is the server's watermark: it issues nothing up to there.
+	last Timestamp // last timestamp issued
+	// promised is the server's watermark: the server issues no timestamp up to it.
 	promised Timestamp
-	// capped keeps the watermark from rising: see membership.requested.
+	// capped is set while the watermark must not rise: see membership.requested.
 	capped bool
-	// unstable starts at the first functor without a majority in some of its partitions, unreplicated at the first functor
-	// that some replica lacks.
+	// unstable holds the functors from the first one that lacks a majority in a partition, unreplicated those from the
+	// first one that some replica lacks.
 	unstable, unreplicated queue.Queue[write]
-	// replicated is the paper's second watermark: all replicas have all functors up to there. It is not above the
-	// visibility watermark here, so that every functor that is not visible anywhere is in recent at all replicas: see
-	// replacement.
+	// replicated is the paper's second watermark: all replicas have all functors up to it. It never exceeds the
+	// visibility watermark, so that a functor that is not visible anywhere is in recent at all replicas: see replacement.
 	replicated Timestamp
-	// waiting are the transactions of a server that is not active.
+	// waiting are the transactions to issue once this server is active.
 	waiting []*txn.Transaction
 
-	// has is, by node, the last functor of this server that the node has stored together with all earlier ones. By
-	// partition, quorum is that position for a majority of its replicas, and everywhere for all of them.
+	// has is, by node, the last functor of this server up to which the node has stored all. quorum and everywhere are, by
+	// partition, the timestamp that a majority of the replicas and all replicas have reached.
 	has                []Timestamp
 	quorum, everywhere []Timestamp
 	room               []Timestamp
@@ -68,7 +68,7 @@ type writes struct {
 	issued, again int64
 }
 
-// write is a functor with the partitions that it touches.
+// write is a functor with the partitions that it accesses.
 type write struct {
 	Functor
 	partitions []int
@@ -80,13 +80,14 @@ func (w *writes) init(r *Replica, nodes int) {
 	w.quorum, w.everywhere = make([]Timestamp, r.partitions), make([]Timestamp, r.partitions)
 }
 
-// clock is the highest promise that the node's clock allows.
+// clock returns the highest promise that the node's clock allows.
 func (r *Replica) clock() Timestamp {
 	return makeTimestamp(uint64(max(0, r.env.Now())/time.Microsecond), maxNode)
 }
 
-// issue writes a transaction to all replicas of the partitions that it touches, except abandoned servers. Its timestamp
-// is above all promises of this server, and above all watermarks that it knows.
+// issue writes a transaction to all replicas of its partitions, except abandoned servers. Its timestamp is above all
+// promises of this server and above all watermarks that the server knows. If the server is not active, the transaction
+// waits.
 func (w *writes) issue(t *txn.Transaction) {
 	r := w.r
 	if !r.membership.active(r.self) || r.replace.unmarked() {
@@ -94,6 +95,8 @@ func (w *writes) issue(t *txn.Transaction) {
 		w.waiting = append(w.waiting, t)
 		return
 	}
+	// A client may have seen the effects of anything below a watermark, so a transaction submitted after that must be
+	// above it.
 	above := max(w.last, w.promised, r.watermarks.highest).micros() + 1
 	if r.wrong == lateWrites {
 		above = w.last.micros() + 1
@@ -108,6 +111,7 @@ func (w *writes) issue(t *txn.Transaction) {
 	m := &Write{View: r.membership.view, Epoch: r.membership.servers[r.self].epoch, Functor: f}
 	for _, q := range own.partitions {
 		for _, n := range r.group[q] {
+			// A new incarnation that has not joined receives the functor with its mark, from resend.
 			if n != r.self && r.membership.counted(n) && r.replace.linked(n) {
 				r.env.Send(n, m)
 			}
@@ -119,7 +123,7 @@ func (w *writes) issue(t *txn.Transaction) {
 	}
 }
 
-// partitionsOf returns the partitions that t touches, in the order of its keys.
+// partitionsOf returns the partitions that t accesses, in the order of t's accesses.
 func (r *Replica) partitionsOf(t *txn.Transaction) (touched []int) {
 	if r.partitions == 1 {
 		return onlyPartition
@@ -134,15 +138,16 @@ func (r *Replica) partitionsOf(t *txn.Transaction) (touched []int) {
 
 var onlyPartition = []int{0}
 
-// stored learns that a replica has this server's functors up to a timestamp, as far as they touch its partition.
+// stored records that replica n has this server's functors up to a timestamp that touch n's partition.
 func (w *writes) stored(n geo.NodeID, up Timestamp) {
+	// An acknowledgement by a predecessor of the replica's joined incarnation says nothing about the incarnation.
 	if up > w.has[n] && w.r.replace.linked(n) {
 		w.has[n] = up
 		w.recount(w.r.topology.PartitionOf(n))
 	}
 }
 
-// recount recomputes the positions that a majority and all replicas of a partition have reached.
+// recount recomputes quorum and everywhere for partition q.
 func (w *writes) recount(q int) {
 	w.room = w.room[:0]
 	least := w.last
@@ -153,12 +158,13 @@ func (w *writes) recount(q int) {
 		}
 	}
 	slices.Sort(w.room)
+	// Sorted ascending, exactly majority replicas have reached this element or a later one.
 	w.quorum[q], w.everywhere[q] = w.room[len(w.room)-w.r.majority], least
 	w.settle(&w.unstable, w.quorum, ^Timestamp(0))
 	w.replicate()
 }
 
-// replicate finds the visible functors that all replicas have.
+// replicate advances replicated over the visible functors that all replicas have.
 func (w *writes) replicate() {
 	if upTo := w.settle(&w.unreplicated, w.everywhere, w.r.watermarks.visible); upTo > 0 {
 		w.replicated = upTo
@@ -166,11 +172,12 @@ func (w *writes) replicate() {
 	w.r.functors.collect(w.r.self, w.replicated)
 }
 
-// settle removes the functors up to a timestamp from a queue, while the positions in have cover all their partitions.
-// It returns the timestamp of the last removed functor, 0 for none.
+// settle removes functors up to timestamp upTo from the front of q, while the timestamps in have cover them in all
+// their partitions. It returns the timestamp of the last removed functor, or 0.
 func (w *writes) settle(q *queue.Queue[write], have []Timestamp, upTo Timestamp) (last Timestamp) {
 	for q.Len() > 0 {
 		f := q.Front()
+		// The queue stops at the first functor that is not covered, because a watermark must not pass it.
 		if f.Timestamp > upTo || slices.ContainsFunc(f.partitions, func(p int) bool { return have[p] < f.Timestamp }) {
 			break
 		}
@@ -180,15 +187,17 @@ func (w *writes) settle(q *queue.Queue[write], have []Timestamp, upTo Timestamp)
 	return last
 }
 
-// watermark returns the server's watermark. While the server has no unstable functor, it rises with the server's clock
-// and with the watermarks that it receives.
+// watermark returns the server's watermark. While no functor is unstable, it follows the server's clock and the
+// watermarks that the server receives.
 func (w *writes) watermark() Timestamp {
 	switch {
 	case w.r.replace.unmarked():
+		// A new incarnation must promise nothing before its mark sets its watermark.
 		return 0
 	case w.capped:
 		w.r.env.Mark(watermarkCapped)
 	case w.unstable.Len() > 0 && w.r.wrong != visibleBeforeStable:
+		// The watermark only rises; it stops just below the first functor that might not survive the server's loss.
 		w.promised = max(w.promised, w.unstable.Front().Timestamp-1)
 	default:
 		w.promised = max(w.promised, w.last, w.r.clock(), w.r.watermarks.highest)
@@ -199,9 +208,9 @@ func (w *writes) watermark() Timestamp {
 	return w.promised
 }
 
-// decided handles the decision about this server's unfinished functors. Functors that do not survive were never
-// written. They are issued again when the server is active, unless it was abandoned. All other functors are known
-// everywhere by the decision.
+// decided handles the decision about this server's unfinished functors. Functors that did not survive were never
+// written; their transactions wait to be issued again, unless the server was abandoned. The decision distributes the
+// survivors to all replicas.
 func (w *writes) decided(survivors []Functor) {
 	w.unreplicated.Each(func(own write) {
 		if _, open := w.r.unanswered[own.T.ID]; open && !survives(survivors, own.Timestamp) && !w.r.behind {
@@ -215,7 +224,7 @@ func (w *writes) decided(survivors []Functor) {
 	w.capped, w.replicated = false, w.r.functors.replicated[w.r.self]
 }
 
-// resume issues the waiting transactions, above a timestamp.
+// resume issues the waiting transactions with timestamps above the given one.
 func (w *writes) resume(above Timestamp) {
 	w.promised = max(w.promised, above)
 	waiting := w.waiting

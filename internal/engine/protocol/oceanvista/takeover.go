@@ -13,75 +13,76 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// status is the group's agreed status of a server.
+// status is the status of a server on which the group has agreed.
 type status uint8
 
 const (
 	// active servers issue timestamps.
 	active status = iota
-	// suspected servers have been silent. No replica accepts their writes any more, and their last watermark holds back
-	// all servers.
+	// suspected servers were silent for too long. No replica accepts their writes any more, but their last watermark
+	// still holds back visibility.
 	suspected
-	// closed servers have no unfinished functors: it is decided which of them were written. They may rejoin.
+	// closed servers have no unfinished functors: the group has decided which of them were written. They may rejoin.
 	closed
-	// abandoned servers were away for so long that the functors that they lack are discarded.
+	// abandoned servers were absent for so long that other servers have discarded functors that they lack.
 	abandoned
 )
 
-// server is this node's state of a server as of its view.
+// server is the state of a server in this node's view.
 type server struct {
 	status status
-	// epoch counts how often the server was closed: the ballot under which replicas take its writes.
+	// epoch counts how often the server was closed. Replicas accept only writes of the current epoch.
 	epoch uint64
-	// joins is the number of times that it has rejoined, which is the number of false suspicions.
+	// joins is the number of times that the server has rejoined, which is its number of false suspicions.
 	joins int
-	// last is the highest timestamp that was decided on: no functor that the server wrote before it was closed is above
-	// it.
+	// last is the highest timestamp decided on: no surviving functor from before the server was closed has a higher one.
 	last Timestamp
-	// incarnation is the latest incarnation of the server that the group knows, marked the incarnation that has joined:
-	// see replacement.
+	// incarnation is the latest incarnation of the server that the group knows, marked the latest that has joined: see
+	// replacement.
 	incarnation, marked uint32
-	// reports are those about the epoch, by node, nil where there is none.
+	// reports are the reports about the server's current epoch, by node; nil if none has arrived.
 	reports []*Report
-	// pieces is the number of pieces of a decision about the epoch that have arrived, and survivors are their survivors.
+	// pieces is the number of pieces of the decision about the current epoch applied so far, and survivors are the
+	// survivors in these pieces.
 	pieces    uint64
 	survivors []Functor
-	// reportedIn is the leader's term for which this node has reported, proposedIn that in which it has proposed a
-	// decision.
+	// reportedIn is the term in which this node has last sent its report, proposedIn the term in which it has last
+	// proposed a decision.
 	reportedIn, proposedIn uint64
 }
 
-// counts reports whether the server's watermark holds others.
+// counts reports whether the server's watermark holds back visibility.
 func (s *server) counts() bool { return s.status == active || s.status == suspected }
 
-// membership decides which servers are active, in a Raft group of all.
+// membership decides which servers are active, in a Raft group of all servers.
 type membership struct {
 	r       *Replica
 	group   *consensus.Group
 	servers []server
 	copies  []replenished
-	// view counts the entries of the group's log that have changed anything.
+	// view counts the log entries that have changed the agreed state.
 	view     uint64
 	silence  time.Duration // after which a server is suspected
-	interval time.Duration // at which servers are looked at
+	interval time.Duration // time between two checks of the servers
 	ticked   time.Duration
-	// sponsored is the entry by which this server lets another server join, nil for none.
+	// sponsored is the entry with which this server lets another server join, or nil.
 	sponsored *join
-	asked     int   // how often this server has asked for a sponsor
-	keepBytes int64 // of functors that a closed server may lack
-	// pieceBytes bounds the functors of a report and of an entry.
+	asked     int   // number of sponsors tried
+	keepBytes int64 // limit for functors that are kept because of a closed server
+	// pieceBytes bounds the size of the functors in a report message or a log entry.
 	pieceBytes int
 
 	suspected, survived, neverWritten, joined, terms int64
 }
 
 const (
-	// decisionBytes is the number of bytes that the replicas of all partitions together keep for closed servers.
+	// decisionBytes is the number of bytes of functors that one replica of each partition together keep for closed
+	// servers.
 	decisionBytes = 16 << 20
-	// pieceBytes is the number of bytes of a report or a decision in one message: less than a frame, for any number of
-	// unfinished functors.
+	// pieceBytes is the number of bytes of functors in one message of a report or a decision. It keeps messages smaller
+	// than a frame, however many unfinished functors there are.
 	pieceBytes = 8 << 20
-	// logBytes is the number of bytes of the group's log that a member keeps.
+	// logBytes is the number of bytes of the group's log that each member keeps.
 	logBytes = 64 << 20
 )
 
@@ -107,14 +108,14 @@ func (m *membership) init(r *Replica, t *geo.Topology, c protocol.Config) {
 	})
 }
 
-// silence is after how long a server that says nothing is suspected.
+// silence returns the silence after which a server is suspected; longest is the longest round trip.
 func silence(p protocol.Params, longest time.Duration) time.Duration {
 	return p.Duration("failureTimeout") + longest + 2*p.Duration("gossip")
 }
 
-// survival is Engine.Tolerates: any minority of the regions. The group elects a leader, which closes the silent
-// servers. A member that loses an election doubles its wait for the next election. False suspicions double the silence
-// that a server is allowed.
+// survival is Engine.Tolerates: any minority of the regions may fail. The group elects a leader, which closes the
+// silent servers. A member that loses an election doubles its wait before the next one. Each false suspicion doubles
+// the silence that the server is allowed.
 func survival(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
@@ -137,8 +138,8 @@ func (m *membership) tickLater() {
 
 func (m *membership) active(n geo.NodeID) bool { return m.servers[n].status == active }
 
-// counted reports whether a functor only counts as stored by all replicas once the node has it. An abandoned server
-// never receives it, and a new incarnation receives the functors that count when it joins.
+// counted reports whether a functor must be stored by node n before it counts as stored by all replicas. An abandoned
+// server never receives it, and a new incarnation receives the relevant functors when it joins.
 func (m *membership) counted(n geo.NodeID) bool {
 	s := &m.servers[n]
 	return s.status != abandoned && s.incarnation == s.marked
@@ -154,8 +155,7 @@ func (m *membership) inactive() (n int) {
 	return n
 }
 
-// laggards returns the number of live servers that have not reported that they know all decisions that this server
-// knows.
+// laggards returns the number of live servers that have not yet reported this server's view.
 func (m *membership) laggards() (n int) {
 	now := m.r.env.Now()
 	for i := range m.r.watermarks.peers {
@@ -166,12 +166,13 @@ func (m *membership) laggards() (n int) {
 	return n
 }
 
-// tick checks the servers: silent servers, servers to let join, and this server if it is closed.
+// tick checks the servers: it suspects silent servers, abandons servers that are absent for too long, and renews the
+// proposals and requests of this server.
 func (m *membership) tick() {
 	now := m.r.env.Now()
 	if now-m.ticked > 2*m.interval {
 		m.r.env.Mark(stoodStill)
-		// The other servers were not silent: this node stood still, or its clock has jumped.
+		// This node was paused or its clock jumped, so the silence of the other servers is not real.
 		for n := range m.servers {
 			m.r.watermarks.hear(geo.NodeID(n))
 		}
@@ -185,6 +186,7 @@ func (m *membership) tick() {
 			m.propose((&suspicion{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
 			inactive++
 		}
+		// Only a closed server has no functors of its own to decide; abandoning it frees the functors that are kept for it.
 		if s.status == closed && s.incarnation == s.marked && m.r.functors.keptBytes > m.keepBytes && !m.heard(geo.NodeID(n)) {
 			m.propose((&abandonment{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
 		}
@@ -197,24 +199,24 @@ func (m *membership) tick() {
 	m.tickLater()
 }
 
-// mayBeInactive returns the number of servers that may be inactive at a time: a minority. So if a minority is lost, a
-// live active server remains that can let falsely suspected servers rejoin.
+// mayBeInactive returns the number of servers that may be inactive at the same time: a minority. If a minority is lost,
+// at least one live server is then still active and can let falsely suspected servers rejoin.
 func (m *membership) mayBeInactive() int { return (len(m.servers) - 1) / 2 }
 
-// heard reports whether a server was heard of lately.
+// heard reports whether this node has received a message from server n within m.silence.
 func (m *membership) heard(n geo.NodeID) bool {
 	return n == m.r.self || m.r.env.Now()-m.r.watermarks.peers[n].heard <= m.silence
 }
 
-// silent reports whether an active server has been silent for long enough to be suspected. The time doubles with each
-// false suspicion, so that suspicions stop eventually in every network. See Chandra and Toueg, Unreliable Failure
+// silent reports whether an active server has been silent for long enough to be suspected. The limit doubles with each
+// false suspicion, so that false suspicions eventually stop in every network. See Chandra and Toueg, Unreliable Failure
 // Detectors for Reliable Distributed Systems, JACM 43(2), 1996, section 3.
 func (m *membership) silent(n geo.NodeID) bool {
 	patience := patienceAfter(m.silence, m.servers[n].joins)
 	return n != m.r.self && (m.r.env.Now()-m.r.watermarks.peers[n].heard > patience || m.r.env.Buggify(impatient))
 }
 
-// patienceAfter returns the time for which a server may be silent after a number of false suspicions.
+// patienceAfter returns the silence that a server is allowed after the given number of false suspicions.
 func patienceAfter(silence time.Duration, times int) time.Duration {
 	for ; times > 0 && silence < longestSilence; times-- {
 		silence *= 2
@@ -222,10 +224,10 @@ func patienceAfter(silence time.Duration, times int) time.Duration {
 	return silence
 }
 
-// longestSilence ends the doubling.
+// longestSilence is the length at which the allowed silence no longer doubles.
 const longestSilence = 10 * time.Second
 
-// propose hands an entry to the group's leader. One that is lost is proposed again at a later tick.
+// propose sends an entry to the group's leader. If the entry is lost, a later tick proposes it again.
 func (m *membership) propose(entry []byte) {
 	if m.group.Leading() {
 		m.group.Propose(entry)
@@ -235,7 +237,7 @@ func (m *membership) propose(entry []byte) {
 	}
 }
 
-// lead handles a change of the leader: it sends reports to the new leader.
+// lead handles a change of the leader: it reports to the new leader, and decides if this node leads.
 func (m *membership) lead(geo.NodeID, uint64) {
 	m.terms++
 	for n := range m.servers {
@@ -245,10 +247,11 @@ func (m *membership) lead(geo.NodeID, uint64) {
 	m.r.replace.proposeLosses()
 }
 
-// report sends the leader the functors of a suspected server that this node holds.
+// report sends the leader the recent functors of a suspected server that this node holds, once per term.
 func (m *membership) report(n geo.NodeID) {
 	s := &m.servers[n]
 	leader, known := m.group.Leader()
+	// An incomplete report of a new incarnation would make stable functors look as if they had never been written.
 	if s.status != suspected || !known || s.reportedIn == m.group.Term() || !m.r.replace.complete(n) {
 		return
 	}
@@ -268,7 +271,8 @@ func (m *membership) report(n geo.NodeID) {
 	})
 }
 
-// reported takes a report. It may come before this node knows that it leads, or that the server is suspected.
+// reported handles a report. The report may arrive before this node knows that it leads, or that the server is
+// suspected.
 func (m *membership) reported(from geo.NodeID, rep *Report) {
 	if int(rep.Server) >= len(m.servers) {
 		return
@@ -278,7 +282,7 @@ func (m *membership) reported(from geo.NodeID, rep *Report) {
 		return
 	}
 	if rep.Piece > 0 {
-		// Pieces arrive in order; the first piece starts a new report.
+		// Pieces arrive in order. The first piece starts a new report.
 		old := s.reports[from]
 		if old == nil || old.Epoch != rep.Epoch || !old.More || old.Piece+1 != rep.Piece {
 			return
@@ -292,9 +296,9 @@ func (m *membership) reported(from geo.NodeID, rep *Report) {
 }
 
 // decide proposes which functors of a suspected server survive, once a majority of each partition has reported. A
-// stable functor is in the report of some replica of each partition that it touches. An unstable functor that the
-// reports contain may survive as well. A functor that is missing in a partition is not stable: no watermark of the
-// server has passed it, and none will.
+// stable functor is in at least one report from each partition that it touches. An unstable functor that reports from
+// all its partitions contain survives, too. A functor missing in one of its partitions is not stable: no watermark of
+// the server has passed it, and none will.
 func (m *membership) decide(n geo.NodeID) {
 	s := &m.servers[n]
 	if s.status != suspected || !m.group.Leading() || s.proposedIn == m.group.Term() {
@@ -307,6 +311,7 @@ func (m *membership) decide(n geo.NodeID) {
 				have++
 			}
 		}
+		// Only majorities are certain to include a replica that has stored each stable functor.
 		if have < m.r.majority {
 			m.r.env.Mark(reportsMissing)
 			return
@@ -332,13 +337,14 @@ func (m *membership) decide(n geo.NodeID) {
 	for _, f := range all {
 		m.r.env.Mark(functorReported)
 		missing := slices.ContainsFunc(m.r.partitionsOf(f.T), func(q int) bool { return !found[f.Timestamp][q] })
+		// Functors up to replicated are already at all replicas, and visible.
 		if f.Timestamp > d.replicated && !missing && m.r.wrong != forgottenFunctors {
 			m.r.env.Mark(functorSurvives)
 			d.survivors = append(d.survivors, f)
 		}
 	}
 	s.proposedIn = m.group.Term()
-	// All pieces in one step, and by this leader alone: pieces of two leaders' decisions do not mix in the log.
+	// One leader proposes all pieces in one step, so pieces of two leaders' decisions are not interleaved in the log.
 	inPieces(d.survivors, m.pieceBytes, func(piece []Functor, more bool) {
 		part := *d
 		part.survivors, part.more = piece, more
@@ -347,10 +353,10 @@ func (m *membership) decide(n geo.NodeID) {
 	})
 }
 
-// of reports whether there is a whole report about an epoch.
+// of reports whether m is a complete report about an epoch; m may be nil.
 func (m *Report) of(epoch uint64) bool { return m != nil && m.Epoch == epoch && !m.More }
 
-// join asks an active server to let this server join, if this server is closed and has all that was decided on.
+// join asks an active server to sponsor this server, if this server is closed and knows the decision about itself.
 func (m *membership) join() {
 	if s := &m.servers[m.r.self]; s.status != closed || m.r.behind || s.incarnation != m.r.replace.known[m.r.self] {
 		return
@@ -366,10 +372,10 @@ func (m *membership) join() {
 	}
 }
 
-// requested lets another server join. Everything that is visible anywhere is below this server's watermark. The
-// watermark does not move until the joining server has joined or cannot join any more. So the joining server may issue
-// all timestamps above it. A node that receives a higher watermark of this server does so in a view in which the server
-// has joined. From then on, the joined server's watermark holds that node back.
+// requested lets another server join. Everything that is visible anywhere is below this server's watermark, which stays
+// fixed until the server has joined or can no longer join. The joining server may therefore issue any timestamp above
+// it. A node receives a higher watermark of this server only in a view in which the joining server is active; from then
+// on, that server's watermark holds the node back.
 func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	s, own := &m.servers[from], &m.servers[m.r.self]
 	if m.sponsored != nil || m.r.behind || own.status != active || m.r.replace.unmarked() || s.status != closed || s.epoch != req.Epoch ||
@@ -385,7 +391,7 @@ func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	m.propose(m.sponsored.append(nil))
 }
 
-// apply takes an entry that was agreed on. One that was overtaken by another changes nothing.
+// apply applies an agreed entry. An outdated entry changes nothing.
 func (m *membership) apply(data []byte) {
 	e, err := readEntry(data, m.r.procs)
 	if err != nil || !e.apply(m) {
@@ -395,15 +401,15 @@ func (m *membership) apply(data []byte) {
 	m.r.caughtUp()
 }
 
-// endSponsorship lets this server's watermark rise again once the server that it sponsors has joined or cannot join any
-// more.
+// endSponsorship lets this server's watermark rise again once the server that it sponsors has joined or can no longer
+// join.
 func (m *membership) endSponsorship() {
 	if p := m.sponsored; p != nil && !p.possible(&m.servers[p.server]) {
 		m.sponsored, m.r.writes.capped = nil, false
 	}
 }
 
-// find returns the server of an entry, nil if it is in another epoch by now.
+// find returns the server that an entry refers to, or nil if that server is in another epoch by now.
 func (m *membership) find(n geo.NodeID, epoch uint64) *server {
 	if int(n) >= len(m.servers) || m.servers[n].epoch != epoch {
 		return nil
@@ -411,8 +417,8 @@ func (m *membership) find(n geo.NodeID, epoch uint64) *server {
 	return &m.servers[n]
 }
 
-// become changes the agreed status of a server, and with it the view: messages that follow from the change are sent in
-// the new view.
+// become changes the agreed status of a server and increments the view. It must precede the messages that result from
+// the change, so that they carry the new view.
 func (m *membership) become(s *server, st status) {
 	s.status = st
 	m.view++
@@ -423,9 +429,11 @@ func (e *suspicion) apply(m *membership) bool {
 	return s != nil && s.status == active && m.suspect(e.server)
 }
 
-// suspect closes the replicas to an active server, unless too many are inactive already.
+// suspect makes an active server suspected, so that no replica accepts its writes. It returns false if too many servers
+// are inactive already.
 func (m *membership) suspect(n geo.NodeID) bool {
 	s := &m.servers[n]
+	// The leader checks this when it proposes, too, but two suspicions may be in the log at the same time.
 	if m.inactive() >= m.mayBeInactive() {
 		return false
 	}
@@ -447,7 +455,7 @@ func (e *decision) apply(m *membership) bool {
 		s.pieces, s.survivors = 0, nil
 	}
 	if e.piece != s.pieces {
-		return false // the earlier pieces are lost, with their leader
+		return false // earlier pieces were lost with their leader
 	}
 	s.pieces++
 	survivors := append(s.survivors, e.survivors...)
@@ -456,6 +464,7 @@ func (e *decision) apply(m *membership) bool {
 	}
 	m.become(s, closed)
 	m.r.env.Mark(serverClosed)
+	// A new epoch excludes all writes of the server that are still in flight.
 	s.epoch++
 	s.pieces, s.survivors = 0, nil
 	s.last = max(s.last, e.replicated)
@@ -473,20 +482,21 @@ func (e *decision) apply(m *membership) bool {
 	return true
 }
 
-// closedSelf handles a decision about this server, which no longer sponsors any server.
+// closedSelf handles the decision about this server, which ends its sponsorship of another server.
 func (m *membership) closedSelf(survivors []Functor) {
 	m.sponsored = nil
 	m.r.writes.decided(survivors)
 }
 
-// possible reports whether the server can join still: it is closed, in the same epoch, and the same incarnation is in
-// its place.
+// possible reports whether the server can still join: it is closed in the same epoch, and still has the same
+// incarnation.
 func (e *join) possible(s *server) bool {
 	return s.status == closed && s.epoch == e.epoch && (e.incarnation == 0 && s.incarnation == s.marked || e.incarnation > s.marked && e.incarnation == s.incarnation)
 }
 
 func (e *join) apply(m *membership) bool {
 	s, sponsor := m.find(e.server, e.epoch), m.find(e.sponsor, e.sponsorEpoch)
+	// If the sponsor was closed, its watermark is no longer fixed, so above may no longer bound what is visible.
 	if s == nil || !e.possible(s) || sponsor == nil || sponsor.status != active {
 		return false
 	}
@@ -500,6 +510,7 @@ func (e *join) apply(m *membership) bool {
 	m.joined++
 	s.joins++
 	p := &m.r.watermarks.peers[e.server]
+	// The server issues only timestamps above above, so this watermark is true before its first gossip.
 	p.watermark = max(p.watermark, e.above)
 	if e.server == m.r.self {
 		m.r.writes.resume(e.above)
@@ -516,20 +527,20 @@ func (e *abandonment) apply(m *membership) bool {
 	if e.server == m.r.self {
 		m.r.giveUp()
 	}
+	// The abandoned server no longer counts, so more functors may be stored by all replicas.
 	m.recount()
 	return true
 }
 
-// recount recomputes the positions that a majority and all replicas have reached, after a change of the replicas that
-// count.
+// recount recomputes quorum and everywhere of all partitions, after a change of the nodes that count.
 func (m *membership) recount() {
 	for q := range m.r.group {
 		m.r.writes.recount(q)
 	}
 }
 
-// snapshot returns the agreed state, for a member that lacks entries which the other members have discarded. It does
-// not contain the functors of these entries: see restore.
+// snapshot returns the agreed state for a member that lacks log entries which the other members have discarded. It
+// omits the functors in these entries: see restore.
 func (m *membership) snapshot() []byte {
 	b := codec.AppendUvarint(nil, m.view)
 	for n := range m.servers {
@@ -544,9 +555,9 @@ func (m *membership) snapshot() []byte {
 	return b
 }
 
-// restore installs the agreed state from a snapshot. This server no longer serves clients, since it lacks functors. It
-// continues to store and acknowledge functors of other servers, or they would keep them for it permanently. A new
-// incarnation starts with a snapshot, and receives functors when it joins.
+// restore installs the agreed state from a snapshot. This server stops serving clients, because it lacks functors of
+// the skipped entries. It continues to store and acknowledge other servers' functors; otherwise they would keep them
+// for it permanently. A new incarnation starts with a snapshot, and receives the functors when it joins.
 func (m *membership) restore(data []byte) {
 	if !m.r.replace.unmarked() {
 		m.r.giveUp()
@@ -561,7 +572,7 @@ func (m *membership) restore(data []byte) {
 		s.last, s.incarnation, s.marked = readTimestamp(&r), readIncarnation(&r), readIncarnation(&r)
 		s.reportedIn, s.proposedIn = 0, 0
 		if s.epoch != was {
-			// The server's functors that this node holds were decided on in the meantime.
+			// The skipped entries include a decision about the server's functors that this node holds.
 			clear(s.reports)
 			m.r.functors.clear(geo.NodeID(n))
 			if geo.NodeID(n) == m.r.self {
@@ -574,14 +585,14 @@ func (m *membership) restore(data []byte) {
 		m.copies[i].read(&r)
 	}
 	if m.r.replace.unmarked() && m.servers[m.r.self].marked == m.r.replace.known[m.r.self] {
-		m.r.giveUp() // it has joined without knowing of it
+		m.r.giveUp() // it has joined in a skipped entry, and lacks the functors since
 	}
 	m.endSponsorship()
 	m.r.caughtUp()
 	m.join()
 }
 
-// giveUp ends the service of a server that lacks discarded functors, and answers its clients.
+// giveUp stops serving clients at a server that lacks discarded functors, and answers all transactions that wait.
 func (r *Replica) giveUp() {
 	r.behind = true
 	r.functors.invisible, r.writes.waiting, r.replace.held = nil, nil, nil
@@ -592,6 +603,7 @@ func (r *Replica) giveUp() {
 	slices.Sort(ids)
 	for _, id := range ids {
 		o := txn.Outcome{ID: id, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonBehind}
+		// Other servers may have the functor and evaluate it, so the outcome is unknown rather than refused.
 		if r.unanswered[id] {
 			o.Status = txn.Unknown
 		}

@@ -7,32 +7,32 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// watermarks are the servers' watermarks, which they exchange as their S-phases progress.
+// watermarks tracks the watermarks that the servers exchange.
 type watermarks struct {
 	r        *Replica
 	interval time.Duration // the parameter gossip
 	peers    []peer        // by node
-	// visible is the visibility watermark as this node knows it: it has all functors up to there, and they are stable.
+	// visible is the visibility watermark known to this node: the node has all functors up to it, and they are stable.
 	visible Timestamp
-	// highest is the highest watermark that it has heard of.
+	// highest is the highest watermark received.
 	highest Timestamp
 
 	gossips, heldBack int64
 }
 
-// peer is another server.
+// peer is this node's state of another server.
 type peer struct {
 	watermark Timestamp
-	// view is the latest view for which the peer has sent a message. held buffers the peer's messages for views that this
-	// node has not reached.
+	// view is the highest view in the peer's messages. held buffers the peer's messages from views that this node has not
+	// reached.
 	view  uint64
 	held  []protocol.Message
-	heard time.Duration // when it was last heard of
+	heard time.Duration // time of the last message
 
-	// sent is the number of gossip messages to the peer, arrived the number that it has acknowledged. received is the
-	// number of messages from the peer, and acknowledged the number acknowledged to it. At most window messages are in
-	// flight, so that slow or cut links do not fill. The exception is a message with a pending acknowledgement: two
-	// servers that have both filled their windows would otherwise wait for each other.
+	// sent counts the gossip messages to the peer, arrived those that the peer has acknowledged. received counts the
+	// gossip messages from the peer, acknowledged those that this node has acknowledged. At most window messages are in
+	// flight, so that slow or disconnected links do not fill up. A message with a pending acknowledgement is exempt: two
+	// servers with full windows would otherwise wait for each other.
 	sent, arrived, received, acknowledged, window uint64
 }
 
@@ -52,7 +52,7 @@ func (w *watermarks) start() {
 	w.tickLater()
 }
 
-// tickLater sets the timer for the next interval. Intervals follow each other by the clock.
+// tickLater sets the gossip timer. Ticks are aligned to multiples of the interval by the node's clock.
 func (w *watermarks) tickLater() {
 	if len(w.peers) > 1 {
 		w.r.env.After(w.interval-max(0, w.r.env.Now())%w.interval, protocol.Timer{Kind: gossipTimer})
@@ -61,7 +61,7 @@ func (w *watermarks) tickLater() {
 
 func (w *watermarks) hear(n geo.NodeID) { w.peers[n].heard = w.r.env.Now() }
 
-// tick sends the other servers this server's watermarks, except abandoned servers.
+// tick sends this server's watermarks to the other servers, except abandoned ones.
 func (w *watermarks) tick() {
 	for n := range w.peers {
 		if p := &w.peers[n]; geo.NodeID(n) != w.r.self && w.r.membership.servers[n].status != abandoned {
@@ -90,13 +90,13 @@ func (w *watermarks) tell(n geo.NodeID) {
 	})
 }
 
-// count notes which gossip has arrived.
+// count updates the gossip counts and the view of a peer. It runs even if the message itself is buffered.
 func (w *watermarks) count(from geo.NodeID, m *Gossip) {
 	p := &w.peers[from]
 	p.received, p.arrived, p.view = max(p.received, m.Number), max(p.arrived, min(m.Received, p.sent)), max(p.view, m.View)
 }
 
-// receive takes another server's watermarks, unless they are from before it was suspected.
+// receive handles another server's watermarks, unless the server is not active or has been closed since it sent them.
 func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
 	s := &w.r.membership.servers[from]
 	if s.status != active || s.epoch != m.Epoch {
@@ -110,10 +110,12 @@ func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
 	w.r.replace.completes(from)
 }
 
-// advance returns the visibility watermark: the lowest watermark of all servers that are not closed.
+// advance advances and returns the visibility watermark: the lowest watermark of all active and suspected servers.
 func (w *watermarks) advance() Timestamp {
 	lowest, any := ^Timestamp(0), false
 	for n := range w.peers {
+		// A suspected server still holds back visibility until its unfinished functors are decided; a closed server has
+		// none.
 		if w.r.membership.servers[n].counts() && geo.NodeID(n) != w.r.self {
 			lowest, any = min(lowest, w.peers[n].watermark), true
 		}
@@ -123,6 +125,7 @@ func (w *watermarks) advance() Timestamp {
 	}
 	if any && lowest > w.visible {
 		w.visible = lowest
+		// replicated must not exceed visible, so it may be able to advance now.
 		w.r.writes.replicate()
 	}
 	return w.visible

@@ -13,13 +13,13 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// coordinator answers the transactions of the node's clients.
+// coordinator handles the transactions of the node's clients.
 type coordinator struct {
 	r                 *Replica
 	reads             string
-	perStatement      bool // the writer is asked before each statement
-	whole             bool // transactions that write are forwarded as procedures
-	single            bool // the region's instance coordinates all of its transactions
+	perStatement      bool // a barrier precedes each statement
+	whole             bool // transactions that write are sent to the writer as procedures
+	single            bool // the region's instance coordinates all transactions of the region
 	barrierRoundTrips int
 	begins            int // round trips before the first statement
 	patience          time.Duration
@@ -27,13 +27,15 @@ type coordinator struct {
 	number  uint64
 	open    map[uint64]*transaction
 	numbers queue.Queue[uint64] // numbers of open transactions, and of some that are closed
-	waiting []*transaction      // for the log
+	waiting []*transaction      // transactions that wait for log entries
 	ticking bool                // a timer is set
-	// seen is the last log entry that an answer to a client of the region has reported; sessions read from it.
+	// seen is the last log entry that an answer to a client of the region has reported. With session reads, later
+	// transactions read at least up to it.
 	seen uint64
-	// unsure says that an earlier incarnation may have seen more: the writer is asked how much that can be.
+	// unsure is set in a new incarnation until the writer has reported its commit position, since its predecessor may
+	// have seen later entries.
 	unsure bool
-	// relays are the transactions that other nodes of the region have sent here.
+	// relays are the sessions of transactions that other nodes of the region have sent to this node.
 	relays sessions
 
 	transactions, relayedAway, localReads, logWaits, barriers, statements, forwarded, resent int64
@@ -43,26 +45,26 @@ type coordinator struct {
 type transaction struct {
 	*txn.Transaction
 	number uint64
-	origin *raftgroup.Name // of the node that has relayed it, nil for none
+	origin *raftgroup.Name // name at the node that has relayed it, or nil
 
-	// request was sent last, at time sent, and is sent again without an answer. It is a round trip of the transaction,
-	// with the number step. It is nil while the transaction waits for the log.
+	// request is the last request, sent at time sent, and is repeated until it is answered. It is a round trip of the
+	// transaction, with number step. It is nil while the transaction waits for log entries.
 	request protocol.Message
 	sent    time.Duration
 	step    uint64
 
 	readOnly bool
-	asked    int    // round trips so far that have asked the writer
-	position uint64 // the log has to come so far
+	asked    int    // round trips for barriers so far
+	position uint64 // the log entry up to which the copy must have applied the log
 
 	// The content to be forwarded, once the procedure has run.
 	executed  bool
 	reads     optimistic.Reads
 	writes    []txn.WriteEntry
 	outcome   txn.Outcome // if it commits
-	begun     int         // round trips that have begun it
-	wrote     int         // statements that are with the writer
-	barriered int         // round trips to the writer for a barrier, before the next statement
+	begun     int         // round trips so far that have begun the transaction at the writer
+	wrote     int         // statements sent to the writer
+	barriered int         // round trips so far for the barrier before the next statement
 }
 
 func (c *coordinator) init(r *Replica, incarnation uint32) {
@@ -76,7 +78,7 @@ func (c *coordinator) init(r *Replica, incarnation uint32) {
 	c.patience = p.Duration("reconnect") + r.topology.LongestRTT()
 }
 
-// oldest is the least number of an open transaction.
+// oldest returns the lowest number of an open transaction, or the next number if none is open.
 func (c *coordinator) oldest() uint64 {
 	for c.numbers.Len() > 0 {
 		if n := c.numbers.Front(); c.open[n] != nil {
@@ -87,14 +89,15 @@ func (c *coordinator) oldest() uint64 {
 	return c.number + 1
 }
 
-// take takes a transaction of a client, or of another node of the region.
+// take accepts a transaction of a client, or of another node of the region if origin is not nil.
 func (c *coordinator) take(t *txn.Transaction, origin *raftgroup.Name) {
 	c.number++
 	x := &transaction{Transaction: t, number: c.number, origin: origin, readOnly: c.r.procs.ReadsOnly(t)}
 	c.open[x.number] = x
 	c.numbers.Push(x.number)
 	c.tick()
-	switch { // in Aurora, the endpoint that a client connects to
+	switch { // in Aurora, the client would connect to that endpoint
+	// In the writer's region the writer executes transactions itself, so no copy is involved.
 	case c.r.topology.RegionOf(c.r.log.writer) == c.r.region:
 		c.call(x)
 	case c.elsewhere():
@@ -109,8 +112,7 @@ func (c *coordinator) take(t *txn.Transaction, origin *raftgroup.Name) {
 	}
 }
 
-// elsewhere reports whether the transactions of this node's clients are for another node of the region, that with its
-// sessions, or with its readers.
+// elsewhere reports whether this node must relay its clients' transactions to the region's instance.
 func (c *coordinator) elsewhere() bool {
 	return c.single && c.r.topology.RegionOf(c.r.log.writer) != c.r.region && c.r.self != instance(c.r.topology, c.r.region)
 }
@@ -122,7 +124,7 @@ func (c *coordinator) relay(x *transaction) {
 	c.send(x, instance(c.r.topology, c.r.region), &Relay{Number: x.number, Oldest: c.oldest(), Transaction: x.Transaction})
 }
 
-// call sends a transaction to the writer whole.
+// call sends a whole transaction to the writer.
 func (c *coordinator) call(x *transaction) {
 	if c.r.topology.RegionOf(c.r.log.writer) != c.r.region {
 		c.forwarded++
@@ -130,7 +132,7 @@ func (c *coordinator) call(x *transaction) {
 	c.send(x, c.r.log.writer, &Call{Term: c.r.log.term, Number: x.number, Oldest: c.oldest(), Transaction: x.Transaction})
 }
 
-// send sends a message of a transaction, to this very node where it is the receiver.
+// send sends a request and records it for repetition. If this node is the receiver, it handles the request immediately.
 func (c *coordinator) send(x *transaction, to geo.NodeID, m protocol.Message) {
 	x.request, x.sent = m, c.r.env.Now()
 	if to == c.r.self {
@@ -140,7 +142,7 @@ func (c *coordinator) send(x *transaction, to geo.NodeID, m protocol.Message) {
 	c.r.env.Send(to, m)
 }
 
-// ask makes the next round trip of a transaction to the writer.
+// ask sends the next request of a transaction to the writer.
 func (c *coordinator) ask(x *transaction, m *Request) {
 	x.step++
 	m.Term, m.Number, m.Oldest, m.Step = c.r.log.term, x.number, c.oldest(), x.step
@@ -150,7 +152,7 @@ func (c *coordinator) ask(x *transaction, m *Request) {
 	c.send(x, c.r.log.writer, m)
 }
 
-// trips returns the number of round trips to the writer before the given number of reads.
+// trips returns the number of round trips for barriers that must precede the first reads reads.
 func (c *coordinator) trips(reads int) int {
 	switch {
 	case c.reads == readsSession && c.unsure:
@@ -158,12 +160,13 @@ func (c *coordinator) trips(reads int) int {
 	case c.reads != readsGlobal || c.r.wrong == unaskedWriter:
 		return 0
 	case c.perStatement:
+		// A procedure without reads still runs one statement.
 		return max(1, reads) * c.barrierRoundTrips
 	}
 	return c.barrierRoundTrips
 }
 
-// read reads from the copy of this node, once it is fresh enough.
+// read executes a transaction on this node's copy, once the copy is fresh enough.
 func (c *coordinator) read(x *transaction) {
 	switch {
 	case c.r.writes(): // since a failover; its rows may include uncommitted entries
@@ -175,6 +178,7 @@ func (c *coordinator) read(x *transaction) {
 	case c.r.catchUp.lacks || x.position > c.r.log.applied:
 		c.logWaits++
 		c.r.env.Mark(logAwaited)
+		// The transaction waits for the log and not for a reply, so nothing must be repeated.
 		x.request = nil
 		c.waiting = append(c.waiting, x)
 	default:
@@ -182,8 +186,8 @@ func (c *coordinator) read(x *transaction) {
 	}
 }
 
-// execute runs the procedure on the copy. Where each statement asks the writer first, the run determines the number of
-// statements.
+// execute runs the procedure on the copy. If a barrier precedes each statement, the first run determines the number of
+// statements, and the procedure runs again after the barriers.
 func (c *coordinator) execute(x *transaction) {
 	o := c.r.execution.Outcome(c.r.procs, x.Transaction, c.r.topology.Placement())
 	reads := c.r.execution.Reads()
@@ -203,7 +207,7 @@ func (c *coordinator) execute(x *transaction) {
 	c.forward(x)
 }
 
-// forward makes the next round trip of a transaction that writes.
+// forward sends the next request of a transaction that writes: to begin it, for a barrier, a statement or the commit.
 func (c *coordinator) forward(x *transaction) {
 	before := 0
 	if c.perStatement && c.reads == readsGlobal {
@@ -220,6 +224,7 @@ func (c *coordinator) forward(x *transaction) {
 		x.barriered = 0
 		x.wrote++
 		c.statements++
+		// Only the first request may create a session. A later request without a session has lost its earlier writes.
 		c.ask(x, &Request{First: x.begun == 0 && x.wrote == 1, Writes: x.writes[x.wrote-1 : x.wrote : x.wrote]})
 	default:
 		x.step++
@@ -227,9 +232,10 @@ func (c *coordinator) forward(x *transaction) {
 	}
 }
 
-// replied handles the writer's reply to a request, and ignores a second reply to a request that was sent twice.
+// replied handles the writer's reply. It ignores a second reply to a repeated request.
 func (c *coordinator) replied(m *Reply) {
 	x := c.open[m.Number]
+	// Steps number the round trips, so an answer to an earlier one cannot continue the transaction twice.
 	if x == nil || x.request == nil || m.Step != x.step {
 		return
 	}
@@ -244,13 +250,14 @@ func (c *coordinator) replied(m *Reply) {
 	c.read(x)
 }
 
-// answered handles the answer to a transaction, which may be the second answer.
+// answered handles the answer to a transaction. It ignores a second answer to a repeated request.
 func (c *coordinator) answered(m *Answer) {
 	x := c.open[m.Number]
 	if x == nil {
 		return
 	}
 	o := m.Outcome
+	// The writer has executed no procedure, so only this node knows the result.
 	if x.executed && o.Status == txn.Committed {
 		o = x.outcome
 	}
@@ -258,7 +265,7 @@ func (c *coordinator) answered(m *Answer) {
 	c.finish(x, o, m.Entry)
 }
 
-// finish answers a transaction that has seen the log up to an entry.
+// finish answers a transaction that has observed the log up to an entry.
 func (c *coordinator) finish(x *transaction, o txn.Outcome, entry uint64) {
 	delete(c.open, x.number)
 	c.seen = max(c.seen, entry)
@@ -267,13 +274,14 @@ func (c *coordinator) finish(x *transaction, o txn.Outcome, entry uint64) {
 		return
 	}
 	m := &Answer{Relayed: true, Number: x.origin.Number, Entry: entry, Outcome: o}
+	// A repeated Relay finds the answer here.
 	if s := c.relays.find(*x.origin); s != nil {
 		s.answer = m
 	}
 	c.r.env.Send(x.origin.Coordinator, m)
 }
 
-// relayed takes a transaction of another node of the region, unless it has done so.
+// relayed accepts a transaction that another node of the region has relayed. It answers a repetition from the session.
 func (c *coordinator) relayed(from geo.NodeID, m *Relay) {
 	c.relays.forget(from, m.Oldest)
 	n := raftgroup.Name{Coordinator: from, Number: m.Number}
@@ -282,6 +290,7 @@ func (c *coordinator) relayed(from geo.NodeID, m *Relay) {
 		if s.answer != nil {
 			c.r.env.Send(from, s.answer)
 		}
+		// The first copy of the request is still in progress, and is going to be answered.
 		return
 	}
 	c.relays.open(n)
@@ -301,7 +310,7 @@ func (c *coordinator) progress() {
 	}
 }
 
-// tick sets the timer that checks for overdue answers.
+// tick sets the timer for reconnect while transactions are open.
 func (c *coordinator) tick() {
 	if !c.ticking && len(c.open) > 0 {
 		c.ticking = true
@@ -309,7 +318,7 @@ func (c *coordinator) tick() {
 	}
 }
 
-// reconnect sends requests again that have been unanswered for too long.
+// reconnect repeats requests that have been unanswered for longer than patience.
 func (c *coordinator) reconnect() {
 	c.ticking = false
 	for _, n := range slices.Sorted(maps.Keys(c.open)) {
@@ -320,7 +329,7 @@ func (c *coordinator) reconnect() {
 	c.tick()
 }
 
-// resend sends a transaction's request again, to the writer that is known now.
+// resend repeats a transaction's request. Requests to the writer go to the current writer.
 func (c *coordinator) resend(x *transaction) {
 	c.resent++
 	c.r.env.Mark(resent)
@@ -333,16 +342,16 @@ func (c *coordinator) resend(x *transaction) {
 	case *Commit:
 		c.send(x, to, &Commit{Term: term, Number: m.Number, Oldest: oldest, ID: m.ID, Reads: m.Reads})
 	case *Request:
+		// Messages are immutable; the earlier copy may still be in flight.
 		again := *m
 		again.Term, again.Oldest = term, oldest
 		c.send(x, to, &again)
 	}
 }
 
-// moved sends all unanswered requests to the next writer, whose log continues after an entry. Requests to a writer in
-// this region now go to the region's instance, if the instance coordinates all transactions. After a planned failover
-// none of them is in the log, or the answer would have arrived before. After an unplanned failover they may be in the
-// log, and the outcome is unknown.
+// moved repeats all unanswered requests at the next writer. Calls to a writer that was in this region now go to the
+// region's instance, if it coordinates all transactions. After a planned failover, no unanswered call is in the log, or
+// its answer would have arrived earlier. After an unplanned failover, it may be in the log, so its outcome is unknown.
 func (c *coordinator) moved(m *Takeover) {
 	base, planned := m.Base, m.Planned
 	if m.Recovered { // the log contains every answered transaction
@@ -354,6 +363,7 @@ func (c *coordinator) moved(m *Takeover) {
 		if x == nil {
 			continue
 		}
+		// Entries after base are lost and would never be applied here.
 		x.position = min(x.position, base)
 		_, relayed := x.request.(*Relay)
 		_, called := x.request.(*Call)
@@ -371,8 +381,8 @@ func (c *coordinator) moved(m *Takeover) {
 	c.progress()
 }
 
-// replaced records that another node has lost its state. If that is the region's instance, the outcome of the
-// transactions that were sent there is unknown. Read-only transactions are sent again.
+// replaced records that another node has lost its state. If it is the region's instance, the transactions that were
+// relayed there end with an unknown outcome. Read-only transactions are repeated.
 func (c *coordinator) replaced(n geo.NodeID) {
 	if n != instance(c.r.topology, c.r.region) {
 		return
@@ -382,6 +392,7 @@ func (c *coordinator) replaced(n geo.NodeID) {
 		if _, relayed := x.request.(*Relay); !relayed {
 			continue
 		}
+		// A read-only transaction has no effects, so it can run twice.
 		if x.readOnly {
 			c.resend(x)
 			continue

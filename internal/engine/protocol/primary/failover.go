@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// failover moves the writer to the next region, once, when the operator says so.
+// failover moves the writer to the next region, once, at the time that the parameters set.
 //
 // Managed. The writer accepts no more requests, waits until its log is committed, and sends it to all nodes. The
 // announcement that the next region's instance now writes follows (Takeover). Links keep their order, and the
@@ -19,25 +19,25 @@ import (
 // writer has committed are lost; the old writer counts them when it learns of the failover. A node with rows of another
 // entry asks for a copy (replace.go): later changes must be removed, and missing entries may never arrive.
 //
-// A new incarnation of the writer (replace.go) announces itself in the same way, and writes after the log that its
-// storage has kept.
+// A new incarnation of the writer (replace.go) announces itself in the same way, and continues the log that its storage
+// has kept.
 type failover struct {
 	r         *Replica
 	kind      string
 	at        time.Duration
 	next      geo.NodeID
 	armed     bool      // the timer is set
-	leaving   bool      // a managed failover is under way here
-	left      bool      // and has ended
-	taking    *Takeover // makes this node the writer once it has the log
+	leaving   bool      // a managed failover has started here and has not ended
+	left      bool      // a managed failover has ended here
+	taking    *Takeover // makes this node the writer once it has received the log up to Base
 	held      []held
-	news      *Takeover // the term's; nil for the first
+	news      *Takeover // the announcement of the current term; nil in the first term
 	failovers int64
 	lost      int64
 	restored  int64
 }
 
-// held is a message of a later term, or a message that waits for a copy.
+// held is a message that waits for a later term or for a copy.
 type held struct {
 	from geo.NodeID
 	m    protocol.Message
@@ -48,7 +48,7 @@ func (f *failover) init(r *Replica) {
 	f.next = instance(r.topology, successor(r.topology, r.params))
 }
 
-// arm sets the timer at the first entry of the log, where the failover begins.
+// arm sets the failover timer at the first entry of the log, from which failoverAt counts.
 func (f *failover) arm() {
 	if f.armed || f.r.log.term > 0 {
 		return
@@ -59,7 +59,7 @@ func (f *failover) arm() {
 	}
 }
 
-// begin begins the failover.
+// begin starts the failover.
 func (f *failover) begin() {
 	if f.kind == failoverManaged {
 		f.leaving = true
@@ -73,6 +73,7 @@ func (f *failover) begin() {
 // advance ends a managed failover once the log is committed.
 func (f *failover) advance() {
 	w := &f.r.writer
+	// The next writer starts after base, so all entries up to base must be committed.
 	if !f.leaving || w.committed < f.r.log.applied {
 		return
 	}
@@ -85,8 +86,8 @@ func (f *failover) advance() {
 	f.announce(&Takeover{Term: f.r.log.term + 1, Writer: f.next, Base: base, Planned: true})
 }
 
-// announce sends all nodes the announcement of a new writer. Where the storage ships the log, the storage passes the
-// announcement on after the log.
+// announce sends a new writer's announcement to all nodes. If the storage ships the log, it passes the announcement on,
+// so that the announcement follows the log.
 func (f *failover) announce(m *Takeover) {
 	if !m.Recovered {
 		f.failovers++
@@ -102,9 +103,9 @@ func (f *failover) announce(m *Takeover) {
 	f.adopt(m)
 }
 
-// told handles the announcement of another writer. In a planned failover, the node passes it on to the nodes that
-// receive the log from here, unless the writer notifies them directly. The announcement takes the same path as the log.
-// A new incarnation receives it from all nodes that know it.
+// told handles a new writer's announcement. In a planned failover, the node passes it on to the nodes that receive the
+// log from here, unless the writer notifies them directly. So the announcement takes the same path as the log. A new
+// incarnation receives the announcement from all nodes that have it.
 func (f *failover) told(from geo.NodeID, m *Takeover) {
 	if l := &f.r.log; m.Planned && m.Term > l.term && (from != l.writer || f.r.shipper(from) == f.r.self) {
 		f.r.others(func(n geo.NodeID) {
@@ -116,19 +117,21 @@ func (f *failover) told(from geo.NodeID, m *Takeover) {
 	f.adopt(m)
 }
 
-// adopt makes a node that others know to write the writer.
+// adopt enters the term of a new writer. If that is this node, it becomes the writer, after it has received the log of
+// a planned failover.
 func (f *failover) adopt(m *Takeover) {
 	l := &f.r.log
 	if m.Term <= l.term || f.taking != nil {
 		return
 	}
-	if m.Planned && m.Writer == f.r.self && l.applied < m.Base { // the node that sent the log here was lost
+	if m.Planned && m.Writer == f.r.self && l.applied < m.Base { // the node that passed the log on to this node was lost
 		f.r.env.Mark(takeoverWaits)
 		f.taking = m
 		f.r.catchUp.ask()
 		return
 	}
 	if !m.Planned && !m.Recovered && f.r.writes() {
+		// The old writer has answered these transactions, and the new log does not contain them.
 		f.lost += max(0, int64(f.r.writer.committed)-int64(m.Base))
 	}
 	tail := l.leave(m)
@@ -136,21 +139,25 @@ func (f *failover) adopt(m *Takeover) {
 	f.leaving = false
 	c := &f.r.catchUp
 	c.waiting, c.needs = nil, 0
+	// After an unplanned failover, extra entries are as wrong as missing ones, because the new log has other entries at
+	// their positions.
 	switch behind := l.applied < m.Base || l.applied > m.Base && !m.Planned && !m.Recovered; {
 	case c.lacks || behind:
 		c.ask()
 	case m.Recovered && f.r.stores():
 		f.r.env.Send(m.Writer, &Ack{Term: m.Term, Last: l.applied})
 	}
+	// The old writer's state must be dropped before begin, in case the same node continues as the writer.
 	f.r.writer.end()
 	if f.r.writes() {
 		f.r.writer.begin(m, tail)
 	}
 	f.release()
+	// Requests are repeated last, because this node may itself be the new writer that receives them.
 	f.r.coordinator.moved(m)
 }
 
-// atTerm executes a message of a term once the node has reached the term. It drops messages of earlier terms: their
+// atTerm calls do once the node has reached the term of a message. It drops messages of earlier terms, because their
 // senders repeat the requests.
 func (f *failover) atTerm(from geo.NodeID, m protocol.Message, term uint64, do func()) {
 	switch {
@@ -162,10 +169,10 @@ func (f *failover) atTerm(from geo.NodeID, m protocol.Message, term uint64, do f
 	}
 }
 
-// hold keeps a message until the node is in another term, or has the rows that it lacks.
+// hold keeps a message until release, when the node has entered another term or received its missing rows.
 func (f *failover) hold(from geo.NodeID, m protocol.Message) { f.held = append(f.held, held{from, m}) }
 
-// release takes the messages that were held.
+// release handles the held messages again.
 func (f *failover) release() {
 	all := f.held
 	f.held = nil

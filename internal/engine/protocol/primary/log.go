@@ -13,22 +13,22 @@ import (
 // log is a node's copy of the rows, and its position in the log that produces them.
 type log struct {
 	r *Replica
-	// term counts the writers, from 0; writer is the term's.
+	// term is the number of writer changes, from 0; writer is the writer of the term.
 	term   uint64
 	writer geo.NodeID
-	// applied is the last entry that the rows have. The writer applies entries as it makes them.
+	// applied is the position of the last entry in the rows. The writer applies entries when it appends them.
 	applied uint64
 	// last names that entry's transaction, if the entry arrived in the log.
 	last raftgroup.Name
-	// committed is the last entry that the node knows to be committed. The writer does not use it. A copy for the storage
-	// may contain later entries.
+	// committed is the last entry that this node knows to be committed. The writer does not use it. A storage node's copy
+	// of the rows may contain later entries.
 	committed uint64
-	// tail are the entries after applied, at nodes of the writer's region, which learn later that they are committed.
+	// tail are the entries after applied, at storage nodes, which learn of the commit later.
 	tail []Entry
-	// outbox are the entries after posted that this node has yet to ship to the other regions: see Replica.shipper.
+	// outbox are the entries after posted that this node must ship to the other regions: see Replica.shipper.
 	outbox []Entry
 	posted uint64
-	// endings are the transactions in the log, so that the next writer knows them.
+	// endings are the outcomes of the transactions in the log, from which a next writer answers repeated requests.
 	endings raftgroup.Endings[txn.Outcome]
 
 	entries int64
@@ -39,8 +39,8 @@ func (l *log) init(r *Replica) {
 	l.writer = instance(r.topology, geo.Region(r.params.Int("primary")))
 }
 
-// receive takes entries from the writer. Links keep their order, so each is the next entry, unless the node's copy was
-// restored from a later state.
+// receive handles entries from the writer. Links keep their order, so there are no gaps. If the node's copy was
+// restored from a later state, some entries are already in it.
 func (l *log) receive(from geo.NodeID, m *Append) {
 	l.collect(from, m)
 	l.r.passOn(from, m)
@@ -52,6 +52,7 @@ func (l *log) receive(from geo.NodeID, m *Append) {
 		l.tail = append(l.tail, m.Entries[last+1-m.First:]...)
 		last = l.applied + uint64(len(l.tail))
 	}
+	// Only nodes of the writer's region are its storage, which counts for the majority.
 	if l.r.topology.RegionOf(l.writer) == l.r.region && len(m.Entries) > 0 {
 		l.r.env.Send(from, &Ack{Term: l.term, Last: last})
 	}
@@ -81,8 +82,8 @@ func (l *log) receive(from geo.NodeID, m *Append) {
 	l.r.coordinator.progress()
 }
 
-// collect keeps the writer's entries until they are to be shipped: until a message without entries reports that they
-// are committed. All entries of a term arrive here in order, regardless of the state from which the rows were restored.
+// collect keeps the writer's entries until a message without entries reports that they are committed, and then ships
+// them. All entries of a term arrive here in order, regardless of the state from which the rows were restored.
 func (l *log) collect(from geo.NodeID, m *Append) {
 	if from != l.writer || l.r.shipper(from) != l.r.self {
 		return
@@ -102,7 +103,7 @@ func (l *log) ship(first uint64, entries []Entry) {
 	l.r.distribute(&Append{Term: l.term, First: first, Committed: first + uint64(len(entries)) - 1, Entries: entries})
 }
 
-// apply makes an entry's changes.
+// apply applies an entry to the rows and records its outcome.
 func (l *log) apply(e *Entry) {
 	l.applied++
 	l.last = e.Name
@@ -115,11 +116,13 @@ func (l *log) apply(e *Entry) {
 		}
 	}
 	l.endings.Finish(e.Name, e.Outcome)
+	// The coordinator no longer repeats requests below Oldest, so their outcomes are not needed.
 	l.endings.Forget(e.Name.Coordinator, e.Oldest, func(raftgroup.Name) {})
 }
 
-// leave closes a term. If the next term's log is the same, the node's entries up to the start of the next term are
-// committed. The writer continues with the later entries, which are returned; all other nodes receive them again.
+// leave closes a term. If the next term continues the same log, it applies this node's entries up to the start of that
+// term, which are committed. It returns the later entries, with which a recovered writer continues; all other nodes
+// receive them again.
 func (l *log) leave(m *Takeover) (tail []Entry) {
 	tail = l.tail
 	l.tail, l.outbox, l.posted = nil, nil, m.Base
@@ -127,6 +130,7 @@ func (l *log) leave(m *Takeover) (tail []Entry) {
 		l.committed = m.Base
 		return nil
 	}
+	// A node that has skipped a term cannot know that its tail belongs to the recovered log.
 	if m.Term == l.term+1 {
 		for ; l.applied < m.Base && len(tail) > 0; tail = tail[1:] {
 			l.apply(&tail[0])

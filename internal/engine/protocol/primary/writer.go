@@ -11,30 +11,33 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// writer executes and commits transactions, and makes the log.
+// writer executes and commits transactions and appends them to the log.
 type writer struct {
 	r       *Replica
 	every   time.Duration // the interval at which entries are sent to the other regions
-	shipper geo.NodeID    // sends entries to the other regions while this node writes
+	shipper geo.NodeID    // the node that sends entries to the other regions while this node is the writer
 	storage []geo.NodeID  // the other nodes of the region
 	remote  []geo.NodeID  // the nodes of the other regions
 
-	// entries (shipped, applied] are here. Those up to sent were sent to the storage, and those up to committed are there.
+	// log holds the entries at positions (shipped, applied]. Entries up to sent were sent to the storage. Entries up to
+	// committed are committed.
 	log                      []Entry
 	shipped, committed, sent uint64
-	told                     uint64             // the last entry that the storage knows to be committed
-	acks                     []uint64           // by node of the storage
-	lacking                  []bool             // by node of the storage: a new incarnation, or it has not spoken in a term that was recovered
-	recovered                uint64             // the end of the log that the term began with
-	waiting                  queue.Queue[await] // in the order of their entries
-	shipping                 bool               // a timer is set
+	told                     uint64   // the commit position that was last sent to the storage
+	acks                     []uint64 // by node of the storage
+	// by node of the storage: set for a new incarnation, and for a node that has sent nothing in a term that was
+	// recovered
+	lacking   []bool
+	recovered uint64             // the end of the log at the start of the term
+	waiting   queue.Queue[await] // in the order of their entries
+	shipping  bool               // a timer is set
 
 	sessions sessions
 
 	entries, commits, staleReads, lostSessions, known int64
 }
 
-// await is a transaction that is answered once an entry is committed.
+// await is a transaction whose answer waits for an entry to be committed.
 type await struct {
 	entry   uint64
 	name    raftgroup.Name
@@ -43,11 +46,12 @@ type await struct {
 
 // Reasons of transactions that were not committed.
 const (
-	// ReasonStaleRead: something that the transaction has read has changed before it was committed.
+	// ReasonStaleRead: a row or range that the transaction has read was changed before the commit.
 	ReasonStaleRead = "stale-read"
-	// ReasonSessionLost: the writer moved while the transaction was forwarded, and the new writer does not know it.
+	// ReasonSessionLost: the writer moved while the transaction was forwarded, and the new writer does not have its
+	// session.
 	ReasonSessionLost = "session-lost"
-	// ReasonInstanceLost: the node to which the transaction was sent in its region has lost its state, and the outcome is
+	// ReasonInstanceLost: the node of the region to which the transaction was sent has lost its state. The outcome is
 	// unknown.
 	ReasonInstanceLost = "instance-lost"
 )
@@ -65,8 +69,9 @@ func (w *writer) init(r *Replica) {
 	w.shipper = r.shipper(r.self)
 }
 
-// begin makes the node the writer, after the end of its log. A new incarnation sends the storage the last entries of
-// the log that it has found there: they may be uncommitted. Acknowledgements to the predecessor no longer count.
+// begin makes the node the writer, starting at the end of its log. A new incarnation applies the tail of the log that
+// it has recovered from the storage and sends it again, because these entries may be uncommitted. Acknowledgements to
+// its predecessor no longer count.
 func (w *writer) begin(m *Takeover, tail []Entry) {
 	at := w.r.log.applied
 	w.log, w.shipped, w.committed, w.sent, w.told = nil, at, at, at, at
@@ -91,20 +96,22 @@ func (w *writer) replaced(n geo.NodeID) {
 	}
 }
 
-// end makes the node a copy again. No client waits for lost transactions.
+// end makes the node a copy again. It drops transactions that wait; no client waits for their answers.
 func (w *writer) end() {
 	w.log, w.waiting, w.sessions = nil, queue.Queue[await]{}, sessions{}
 	w.shipped, w.committed, w.sent, w.told = 0, 0, 0, 0
 }
 
-// pending returns the amount of work that a driver must wait for.
+// pending returns the number of log entries, unannounced commits and waiting transactions, for Replica.Pending.
 func (w *writer) pending() int { return len(w.log) + int(w.committed-w.told) + w.waiting.Len() }
 
-// serves reports whether the node accepts requests. Coordinators send refused requests again to the next writer.
+// serves reports whether the node accepts requests as the writer. Coordinators repeat refused requests at the next
+// writer.
 func (w *writer) serves() bool { return w.r.writes() && !w.r.failover.leaving && !w.r.catchUp.lacks }
 
-// session returns the session of a transaction, which the first request makes. It returns nil where the request needs
-// nothing more: it was answered, or is no longer waited for, or its session was on another connection.
+// session returns the session of a transaction, and creates it for the first request. It returns nil if the request
+// needs no further work: session has answered it, its answer is no longer awaited, or its session was lost with an
+// earlier writer.
 func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	w.sessions.forget(n.Coordinator, oldest)
 	s := w.sessions.find(n)
@@ -119,14 +126,16 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	}
 	if o, over, forgotten := w.r.log.endings.Look(n); over || forgotten {
 		w.known++
-		if over { // by an earlier writer
+		if over { // an earlier writer has committed it
 			w.r.env.Mark(answeredBefore)
-			w.sessions.open(n).executed = true // sent once more, it finds this session
+			w.sessions.open(n).executed = true // a repetition finds this session
 			w.await(n, o)
 		}
 		return nil
 	}
 	s = w.sessions.open(n)
+	// A later statement without its session has lost the writes of the earlier statements, so the transaction cannot
+	// commit.
 	if !first {
 		w.lostSessions++
 		w.r.env.Mark(sessionLost)
@@ -136,13 +145,14 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	return s
 }
 
-// call executes a transaction.
+// call executes a forwarded transaction.
 func (w *writer) call(from geo.NodeID, m *Call) {
 	if !w.serves() {
 		return
 	}
 	n := raftgroup.Name{Coordinator: from, Number: m.Number}
 	s := w.session(n, m.Oldest, true)
+	// The first request is still waiting for its commit; a repetition must not execute the transaction again.
 	if s == nil || s.executed && w.r.wrong != appliedTwice {
 		return
 	}
@@ -151,22 +161,24 @@ func (w *writer) call(from geo.NodeID, m *Call) {
 	if writes := w.r.execution.Writes(); o.Status == txn.Committed && len(writes) > 0 {
 		w.append(Entry{Name: n, Oldest: m.Oldest, Outcome: o, Writes: slices.Clone(writes)})
 	}
-	w.await(n, o) // its reads may be uncommitted
+	w.await(n, o) // await also without writes: the transaction may have read uncommitted entries
 	w.pump()
 }
 
-// request handles a statement, or returns the log position.
+// request handles a statement of a session, or reports the commit position for a barrier.
 func (w *writer) request(from geo.NodeID, m *Request) {
 	if !w.serves() {
 		return
 	}
 	if m.Barrier {
+		// The region of the barrier must receive the entries that it is going to wait for.
 		w.ship()
 	} else {
 		s := w.session(raftgroup.Name{Coordinator: from, Number: m.Number}, m.Oldest, m.First)
 		if s == nil {
 			return
 		}
+		// A repeated statement would otherwise add its writes twice.
 		if m.Step > s.step {
 			s.step = m.Step
 			s.writes = append(s.writes, m.Writes...)
@@ -177,7 +189,7 @@ func (w *writer) request(from geo.NodeID, m *Request) {
 	w.send(from, &Reply{Term: w.r.log.term, Number: m.Number, Step: m.Step, Committed: max(w.committed, w.recovered)})
 }
 
-// commit commits a transaction whose statements have arrived, if its reads are still current.
+// commit commits a session's transaction if its reads are still current.
 func (w *writer) commit(from geo.NodeID, m *Commit) {
 	if !w.serves() {
 		return
@@ -189,6 +201,7 @@ func (w *writer) commit(from geo.NodeID, m *Commit) {
 	}
 	again := s.executed
 	s.executed = true
+	// Validation and append happen in one step, so no other transaction can commit between them.
 	if !again && !m.Reads.Hold(w.r.store) && w.r.wrong != unvalidated {
 		w.staleReads++
 		w.r.env.Mark(staleRead)
@@ -202,7 +215,7 @@ func (w *writer) commit(from geo.NodeID, m *Commit) {
 	w.pump()
 }
 
-// append appends an entry to the log and applies it: later transactions are ordered after it.
+// append appends an entry to the log and applies it, so that later transactions read its writes.
 func (w *writer) append(e Entry) {
 	w.entries++
 	w.commits++
@@ -211,8 +224,9 @@ func (w *writer) append(e Entry) {
 	w.r.failover.arm()
 }
 
-// await answers a transaction once all entries that the log has now are committed.
+// await answers a transaction once all entries that are now in the log are committed.
 func (w *writer) await(n raftgroup.Name, o txn.Outcome) {
+	// Everything that the transaction may have read is committed.
 	if w.r.log.applied <= w.committed {
 		w.answer(n, o, w.r.log.applied)
 		return
@@ -221,13 +235,14 @@ func (w *writer) await(n raftgroup.Name, o txn.Outcome) {
 	w.waiting.Push(await{w.r.log.applied, n, o})
 }
 
-// pump sends the storage its missing entries, unless an earlier message is unacknowledged: entries that accumulate in
-// the meantime are sent together.
+// pump sends the storage its missing entries, unless entries are still unacknowledged. Entries that accumulate until
+// then are sent together.
 func (w *writer) pump() {
 	last := w.r.log.applied
 	if !w.r.writes() {
 		return
 	}
+	// Without storage nodes, the writer alone is the majority.
 	if len(w.storage) == 0 {
 		w.sent = last
 		w.advance(last)
@@ -255,16 +270,17 @@ func (w *writer) acknowledged(from geo.NodeID, last uint64) {
 		return
 	}
 	w.lacking[i] = false
-	w.acks[i] = max(w.acks[i], min(last, w.sent)) // a restored copy may have later entries than were sent
+	w.acks[i] = max(w.acks[i], min(last, w.sent)) // a restored copy may report entries that this writer has not sent
 	acks := slices.Clone(w.acks)
 	slices.Sort(acks)
-	// The writer and as many others as make a majority with it.
+	// The writer counts itself, so it needs acknowledgements of (len(acks)+1)/2 other nodes for a majority.
 	w.advance(acks[len(acks)-(len(acks)+1)/2])
 	w.pump()
 }
 
-// advance notes that the log is committed up to an entry.
+// advance records that the log is committed up to an entry, and answers the transactions that wait for it.
 func (w *writer) advance(to uint64) {
+	// The acknowledgement of a replaced storage node starts at 0 again, which must not lower the commit position.
 	if to <= w.committed {
 		return
 	}
@@ -286,16 +302,19 @@ func (w *writer) advance(to uint64) {
 	w.r.failover.advance()
 }
 
-// ship sends committed entries to the other regions, or makes the storage do so, and notifies the storage.
+// ship sends committed entries to the other regions, or lets the storage node that is the shipper send them. It
+// announces the commit position to the storage.
 func (w *writer) ship() {
 	if !w.r.writes() {
 		return
 	}
 	tell := w.committed > w.told
+	// Uncommitted entries are not shipped: a recovery of the writer could drop them.
 	if w.committed > w.shipped {
 		if w.shipper == w.r.self {
 			w.r.log.ship(w.shipped+1, w.between(w.shipped, w.committed))
 		} else {
+			// The storage ships what it knows to be committed, so it must receive the new commit position.
 			w.r.env.Mark(shippedByStorageMet)
 			tell = true
 		}
@@ -311,7 +330,7 @@ func (w *writer) ship() {
 	}
 }
 
-// answer answers a transaction and keeps the answer in its session.
+// answer sends the outcome of a transaction and keeps it in its session for repeated requests.
 func (w *writer) answer(n raftgroup.Name, o txn.Outcome, entry uint64) {
 	m := &Answer{Term: w.r.log.term, Number: n.Number, Entry: entry, Outcome: o}
 	if s := w.sessions.find(n); s != nil {
@@ -320,7 +339,7 @@ func (w *writer) answer(n raftgroup.Name, o txn.Outcome, entry uint64) {
 	w.send(n.Coordinator, m)
 }
 
-// send sends something to a coordinator, which may be the same node.
+// send sends a message to a coordinator. If that is this node, it handles the message immediately.
 func (w *writer) send(to geo.NodeID, m protocol.Message) {
 	if to == w.r.self {
 		w.r.Receive(to, m)
@@ -329,7 +348,7 @@ func (w *writer) send(to geo.NodeID, m protocol.Message) {
 	w.r.env.Send(to, m)
 }
 
-// session is a node's state of a transaction that another node has sent to it.
+// session is the writer's state of a transaction that a coordinator has sent to it.
 type session struct {
 	step     uint64 // of the last statement
 	writes   []txn.WriteEntry
@@ -337,7 +356,7 @@ type session struct {
 	answer   *Answer // nil until it is answered
 }
 
-// sessions are the sessions of coordinators, by node, until the coordinator no longer waits for their answers.
+// sessions are the sessions of each coordinator, until the coordinator no longer waits for their answers.
 type sessions map[geo.NodeID]*peer
 
 type peer struct {
@@ -363,7 +382,8 @@ func (s sessions) open(n raftgroup.Name) *session {
 	return p.open[n.Number]
 }
 
-// forget removes the sessions of a coordinator below a number. They are approximately in the order of their numbers.
+// forget removes the sessions of a coordinator below number oldest. Sessions are only approximately in the order of
+// their numbers, so a few may stay longer.
 func (s sessions) forget(c geo.NodeID, oldest uint64) {
 	for p := s[c]; p != nil && p.numbers.Len() > 0 && p.numbers.Front() < oldest; p.numbers.Pop() {
 		delete(p.open, p.numbers.Front())

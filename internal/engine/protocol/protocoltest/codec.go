@@ -25,6 +25,9 @@ func All(decode func(uint8, []byte, *txn.Registry) (protocol.Message, error), pr
 func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
 	for name, m := range messages {
 		t.Run(name, func(t *testing.T) {
+			if kind := m.Kind(); kind == 0 {
+				t.Error("kind 0 is no kind: number them from 1")
+			}
 			body := m.AppendTo([]byte("front"))
 			if !bytes.HasPrefix(body, []byte("front")) {
 				t.Fatal("AppendTo must append")

@@ -16,13 +16,13 @@ import (
 const (
 	// ReasonWounded: an older transaction needed a lock of this transaction.
 	ReasonWounded = "wounded"
-	// ReasonTooOld: the versions of the time that the transaction reads are not kept any more.
+	// ReasonTooOld: the row versions of the transaction's snapshot are no longer kept.
 	ReasonTooOld = "snapshot-too-old"
 )
 
-// coordinator runs the transactions of a node's clients.
+// coordinator is the state of the transactions that this node's clients have submitted.
 type coordinator struct {
-	// leaseholders are the latest known leaseholders, by group.
+	// leaseholders are the latest known leaseholders of the groups, by shard; term 0 means unknown.
 	leaseholders []tenure
 	// open are the transactions that have not ended in all their groups, by number. next is the number of the next
 	// transaction, and all transactions below done have ended.
@@ -30,7 +30,7 @@ type coordinator struct {
 	next, done uint64
 }
 
-// tenure is a node's term as a leaseholder; term 0 is none.
+// tenure is a node and the term in which it is a leaseholder. Term 0 means that none is known.
 type tenure struct {
 	node geo.NodeID
 	term uint64
@@ -54,14 +54,15 @@ type transaction struct {
 	task   *rerun.Task
 	phase  phase
 	parts  []*part // in the order of their first use
-	// waiting counts the parts that have something open.
+	// waiting is the number of parts with an outstanding request.
 	waiting int
 	anchor  int
 	outcome Outcome // while resolving
-	// contended reports that an older transaction waits for this transaction in a group where it is prepared.
+	// contended is set once an older transaction waits for this prepared transaction.
 	contended bool
 
-	// snapshot reports that the transaction reads a snapshot; at is the snapshot's timestamp. round counts its reads.
+	// snapshot is set if the transaction reads a snapshot without locks; at is its timestamp. round is the number of the
+	// latest round of reads.
 	snapshot bool
 	at       uint64
 	round    uint64
@@ -79,20 +80,20 @@ const (
 	toResolve
 )
 
-// part is a group that a transaction has to do with.
+// part is the part of a transaction in one group.
 type part struct {
 	group int
 	open  pending
-	// sent is the term of the last request, held that in which the transaction got locks; 0 for none.
+	// sent is the term of the last request, held the term in which the transaction got locks; 0 for none.
 	sent, held uint64
 	again      bool // the effects were sent in an earlier term
-	refused    bool // the group has not prepared the transaction and won't
+	refused    bool // the group has not prepared the transaction and will not
 	needs      []rerun.Need
-	last       bool // needs are all that the transaction does
+	last       bool // needs are the whole footprint of the transaction
 	writes     []txn.WriteEntry
 	timestamp  uint64
 
-	// try counts the members that were asked for a snapshot; at is the time of the last request.
+	// try is the number of repeated snapshot requests, at the time of the last request.
 	try int
 	at  time.Duration
 }
@@ -129,7 +130,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 	r.node.Finish()
 }
 
-// begin makes a transaction, which run then runs.
+// begin registers a transaction under a new number. The caller must call run.
 func (r *Replica) begin(t *txn.Transaction, age Age) *transaction {
 	x := &transaction{number: r.next, t: t, age: age, task: rerun.New(r.procedures, t, r.store, r.interactive)}
 	r.next++
@@ -138,7 +139,7 @@ func (r *Replica) begin(t *txn.Transaction, age Age) *transaction {
 	return x
 }
 
-// end forgets a transaction that has ended everywhere.
+// end removes a transaction that has ended in all its groups, and advances done.
 func (r *Replica) end(x *transaction) {
 	delete(r.open, x.number)
 	for r.done < r.next && r.open[r.done] == nil {
@@ -146,7 +147,8 @@ func (r *Replica) end(x *transaction) {
 	}
 }
 
-// run runs the procedure as far as the available rows allow.
+// run runs the procedure until it needs rows that are not available, and requests those rows. If the procedure has
+// finished, run calls finish.
 func (r *Replica) run(x *transaction) {
 	needs := x.task.Step()
 	if len(needs) == 0 {
@@ -166,6 +168,7 @@ func (r *Replica) run(x *transaction) {
 		}
 		p.needs = append(p.needs, *n)
 	}
+	// Only then can the leaseholder drop the locks with its answer: nothing else will be read or written.
 	x.parts[0].last = x.round == 1 && len(x.parts) == 1 && x.t.Exact && !r.interactive && r.procedures.ReadsOnly(x.t)
 	for _, p := range x.parts {
 		if p.open == toRead {
@@ -174,13 +177,13 @@ func (r *Replica) run(x *transaction) {
 	}
 }
 
-// fail closes a transaction whose procedure has failed.
+// fail aborts a transaction whose procedure has failed.
 func (r *Replica) fail(x *transaction, err error) {
 	r.reply(x, txn.AbortOutcome(x.t.ID, err))
 	r.abort(x)
 }
 
-// finish performs the remaining steps once the procedure has finished.
+// finish commits a transaction after its procedure has finished, or starts to.
 func (r *Replica) finish(x *transaction) {
 	if _, err := x.task.Result(); err != nil {
 		r.fail(x, err)
@@ -194,7 +197,7 @@ func (r *Replica) finish(x *transaction) {
 	writes := x.task.Writes().Entries()
 	for i := range writes {
 		k := writes[i].Key
-		if k.Everywhere() { // which no transaction writes
+		if k.Everywhere() { // no transaction may write rows that every shard stores
 			r.fail(x, txn.ErrUndeclared)
 			return
 		}
@@ -227,7 +230,7 @@ func (r *Replica) finish(x *transaction) {
 	}
 }
 
-// proceed asks all groups of a transaction for something.
+// proceed starts phase f, and sends request what to all groups of the transaction.
 func (r *Replica) proceed(x *transaction, f phase, what pending) {
 	x.phase = f
 	x.waiting = len(x.parts)
@@ -237,7 +240,8 @@ func (r *Replica) proceed(x *transaction, f phase, what pending) {
 	}
 }
 
-// nearest returns the group of a transaction with the nearest leaseholder.
+// nearest returns the group whose leaseholder is nearest to this node. The lowest number decides between equal
+// distances.
 func (r *Replica) nearest(x *transaction) int {
 	best, least := -1, time.Duration(0)
 	for _, p := range x.parts {
@@ -285,6 +289,7 @@ func (r *Replica) request(x *transaction, p *part) {
 		m = &Commit{r.effects(x, p, h)}
 	case toPrepare:
 		e := &Prepare{Effects: r.effects(x, p, h), Anchor: x.anchor}
+		// Only the anchor recovers the transaction, so only its record lists the groups.
 		if p.group == x.anchor {
 			for _, q := range x.parts {
 				e.Participants = append(e.Participants, q.group)
@@ -298,6 +303,7 @@ func (r *Replica) request(x *transaction, p *part) {
 		return
 	}
 	r.send(l.node, m)
+	// The request may be a repeated preparation, which has to be cancelled again at the new leaseholder.
 	if x.contended {
 		r.cancel(x, p)
 	}
@@ -331,10 +337,12 @@ func (r *Replica) abort(x *transaction) {
 		p.open = nothing
 		switch l := r.leaseholders[p.group]; {
 		case p.sent == 0 || x.snapshot:
+		// The group may have prepared the transaction and then keeps its locks until the outcome is in its log.
 		case prepared && !p.refused:
 			p.open = toResolve
 			x.waiting++
 			r.request(x, p)
+		// Under a later leaseholder the transaction has no locks to release.
 		case p.sent == l.term:
 			r.send(l.node, &Ask{Header{Group: p.group, Term: l.term, Number: x.number, Clock: r.now()}, Release})
 		}
@@ -360,6 +368,7 @@ func (r *Replica) rows(m *Rows) {
 		return
 	}
 	p := x.find(m.Group)
+	// Rows of an earlier term were read under locks that are lost.
 	if p == nil || p.open != toRead || p.sent != m.Term {
 		return
 	}
@@ -367,7 +376,7 @@ func (r *Replica) rows(m *Rows) {
 	r.supply(x, p, m.Found)
 }
 
-// supply hands rows to the procedure.
+// supply passes rows to the procedure, and runs it once no rows are outstanding.
 func (r *Replica) supply(x *transaction, p *part, found []raftgroup.Found) {
 	if len(found) != len(p.needs) {
 		return
@@ -379,8 +388,8 @@ func (r *Replica) supply(x *transaction, p *part, found []raftgroup.Found) {
 	}
 }
 
-// answer handles a leaseholder's reply about a transaction. Replies that rest on the log hold in all terms. Other
-// replies hold only in the term of the last request, since a later leaseholder may decide differently.
+// answer handles a leaseholder's reply. Replies that follow from the log are valid in all terms. Other replies are
+// valid only in the term of the last request, since a later leaseholder may decide differently.
 func (r *Replica) answer(m *Answer) {
 	x := r.open[m.Number]
 	if x == nil {
@@ -402,6 +411,7 @@ func (r *Replica) answer(m *Answer) {
 			r.end(x)
 		}
 	case Prepared:
+		// A repeated preparation may be answered twice.
 		if p.open != toPrepare {
 			return
 		}
@@ -416,11 +426,13 @@ func (r *Replica) answer(m *Answer) {
 	case Contended:
 		r.contended(x)
 	case Wounded, Lost:
+		// A refusal of an earlier term does not concern the open request. A group that has prepared cannot refuse any more.
 		if p.sent != m.Term || x.phase == resolving || x.phase == committing && p.open == nothing {
 			return
 		}
 		p.refused = true
 		r.env.Mark(refused)
+		// No other transaction caused the loss, so the client is not asked to retry.
 		if m.Reply == Lost {
 			r.restart(x)
 			return
@@ -437,21 +449,23 @@ func (r *Replica) complete(x *transaction, p *part) bool {
 	return x.waiting == 0
 }
 
-// decide commits a transaction that all its groups have prepared. It is committed already: a node that asks all groups
-// finds the same outcome.
+// decide commits a transaction that all its groups have prepared. Nothing can abort it any more: a node that queries
+// all groups finds the same outcome.
 func (r *Replica) decide(x *transaction) {
 	x.outcome = Outcome{Committed: true}
 	for _, p := range x.parts {
 		x.outcome.Timestamp = max(x.outcome.Timestamp, p.timestamp)
 	}
+	// Later transactions of this node must get larger timestamps than the one that its client has seen commit.
 	r.clock.See(x.outcome.Timestamp)
+	// The client need not wait for the resolution: all preparations are in logs.
 	r.commit(x)
 	r.proceed(x, resolving, toResolve)
 }
 
-// contended handles an older transaction that waits for this transaction where it is prepared. It cancels this
-// transaction in groups where it still waits for locks. Otherwise the two might wait for each other. In groups where
-// the transaction waits only for the log, it continues.
+// contended handles the report that an older transaction waits for this prepared transaction. It cancels this
+// transaction in groups where it still waits for locks, because the two could otherwise wait for each other. Where it
+// waits only for the log, it continues.
 func (r *Replica) contended(x *transaction) {
 	if x.phase != committing || x.contended {
 		return
@@ -462,15 +476,15 @@ func (r *Replica) contended(x *transaction) {
 	}
 }
 
-// cancel gives up a transaction in a group if it waits there for locks to be prepared.
+// cancel asks a group's leaseholder to give up a preparation that still waits for locks.
 func (r *Replica) cancel(x *transaction, p *part) {
 	if l := r.leaseholders[p.group]; p.open == toPrepare && p.sent == l.term && l.term > 0 {
 		r.send(l.node, &Ask{Header{Group: p.group, Term: l.term, Number: x.number, Clock: r.now()}, Cancel})
 	}
 }
 
-// follow handles the announcement of a leaseholder. It sends the open requests of the group again. A transaction with
-// locks under another leaseholder has lost them unless it is prepared.
+// follow handles the announcement of a leaseholder. It repeats the open requests of the group. A transaction that has
+// locks under an earlier leaseholder and is not prepared has lost them, so it restarts.
 func (r *Replica) follow(from geo.NodeID, m *raftgroup.Lead) {
 	if m.Group >= len(r.leaseholders) || m.Term <= r.leaseholders[m.Group].term {
 		return
@@ -484,6 +498,7 @@ func (r *Replica) follow(from geo.NodeID, m *raftgroup.Lead) {
 		p := x.find(m.Group)
 		switch {
 		case p == nil:
+		// Validation answers for the locks of one term; they are lost with the leaseholder.
 		case x.phase == reading && p.held != 0, p.open == toValidate:
 			r.restart(x)
 		case p.open != nothing:

@@ -12,18 +12,18 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// leaseholder is the volatile state of a group's leader, which is not in the log. It exists during the leader's term.
+// leaseholder is the state that a group's leader keeps outside the log during its term.
 type leaseholder struct {
 	holders map[raftgroup.Name]*holder
 	locks   lockTable
-	// readied are the holders that have received all requested locks. unleased are the holders among them that wait for
-	// proof that there is no other leaseholder.
+	// readied are the holders that may have received all requested locks. unleased are the holders with all locks that
+	// wait for proof that there is no other leaseholder.
 	readied, unleased []*holder
 
-	// preparing are the timestamps of transactions with a preparation in such an entry.
+	// preparing are the timestamps of transactions whose preparation was proposed and has not been applied.
 	preparing map[raftgroup.Name]uint64
 
-	// queries wait for transactions to be prevented, which was proposed.
+	// queries are the queries about unprepared transactions. Their answers wait until a prevent command has been applied.
 	queries map[raftgroup.Name][]query
 	// recoveries are the attempts to find the outcomes of prepared transactions.
 	recoveries map[raftgroup.Name]*recovery
@@ -33,27 +33,27 @@ type leaseholder struct {
 type stage uint8
 
 const (
-	// growing: it asks for locks, and may be wounded.
+	// growing: the transaction is acquiring locks and may be wounded.
 	growing stage = iota
-	// proposed: to be committed or prepared.
+	// proposed: its commit or preparation was proposed.
 	proposed
-	// holding: it is prepared.
+	// holding: it is prepared and keeps its locks.
 	holding
-	// lost: its locks were taken from it, and its coordinator knows it or will.
+	// lost: its locks were taken away, and its coordinator is notified.
 	lost
 )
 
-// holder is a transaction that has locks, or waits for some.
+// holder is a transaction that holds or waits for locks.
 type holder struct {
 	name  raftgroup.Name
 	age   Age
 	stage stage
 	locks []*lock
-	// missing counts the locks that it waits for.
+	// missing is the number of locks that it waits for.
 	missing int
-	// op is the request that needs the locks, or the lease: a *Read, *Commit, *Prepare or *Ask; nil for none.
+	// op is the request that needs the locks or the lease: a *Read, *Commit, *Prepare or *Ask; nil if there is none.
 	op protocol.Message
-	// contended says that the coordinator knows that an older transaction waits for it.
+	// contended is set once the coordinator was notified that an older transaction waits for this transaction.
 	contended bool
 	// unleased means that the holder has all locks of op and has been waiting for the lease since mark.
 	unleased bool
@@ -69,8 +69,8 @@ func (g *group) init() {
 	l.recoveries = map[raftgroup.Name]*recovery{}
 }
 
-// Step implements raftgroup.Machine: it makes this node the leaseholder, or not any more. A new leaseholder knows all
-// prepared transactions, and gives them back the locks that they had.
+// Step implements raftgroup.Machine. A new leaseholder has applied all prepared transactions and reinstates their
+// locks. A node that no longer leads drops its leaseholder state.
 func (g *group) Step(leads bool) {
 	g.leaseholder = leaseholder{}
 	g.init()
@@ -79,11 +79,12 @@ func (g *group) Step(leads bool) {
 	}
 	g.r.counters.terms++
 	g.r.tickLater()
+	// Sorted names keep the order of locks the same in every replay.
 	for _, n := range g.names() {
 		g.r.env.Mark(lockReinstated)
 		e := g.prepared[n]
-		// Its age is unknown. It can't be wounded, and as the youngest holder it is notified of every transaction that waits
-		// for it.
+		// The log does not contain its age. It cannot be wounded. With the highest start it counts as the youngest holder,
+		// so its coordinator is notified of every transaction that waits for it.
 		h := &holder{name: n, stage: holding, age: Age{Start: 1<<64 - 1}}
 		g.holders[n] = h
 		for i := range e.writes {
@@ -122,10 +123,12 @@ func (g *group) Serve(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// read takes a request for rows.
+// read handles a request for rows: it requests the locks, and proceed reads once they are granted.
 func (g *group) read(n raftgroup.Name, m *Read) {
 	h := g.holders[n]
 	if h == nil {
+		// Again means that the coordinator believes it has locks here. Without a holder they are gone, and the rows that it
+		// has read may have changed.
 		if m.Again {
 			g.r.env.Mark(readLost)
 			g.answer(n, Lost, 0)
@@ -133,6 +136,7 @@ func (g *group) read(n raftgroup.Name, m *Read) {
 		}
 		h = g.hold(n, m.Age)
 	}
+	// A prepared or proposed transaction has finished reading, and the coordinator of a lost transaction was notified.
 	if h.stage != growing {
 		return
 	}
@@ -146,14 +150,14 @@ func (g *group) read(n raftgroup.Name, m *Read) {
 	g.ready(h)
 }
 
-// hold begins a transaction.
+// hold registers a transaction without locks.
 func (g *group) hold(n raftgroup.Name, a Age) *holder {
 	h := &holder{name: n, age: a}
 	g.holders[n] = h
 	return h
 }
 
-// ready continues with a transaction if it waits for no lock.
+// ready lets Advance continue with a holder that waits for no lock.
 func (g *group) ready(h *holder) {
 	if h.missing == 0 {
 		g.readied = append(g.readied, h)
@@ -161,9 +165,11 @@ func (g *group) ready(h *holder) {
 }
 
 // effects handles a request to commit or to prepare. The coordinator sends each request once in a term, and again in
-// the next term without an answer. An entry that was proposed in an earlier term has been applied by now, or never will
-// be. Its outcome is not forgotten: the coordinator's notice that all transactions up to it have ended arrives after
-// it, over the same link to the term's leaseholder.
+// the next term if it has no answer. An entry that was proposed in an earlier term has been applied by now, or never
+// will be.
+//
+// The outcome of such a transaction is still known. Only the coordinator's Done number removes it, and that number
+// arrives after this message over the same link.
 func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	h := g.holders[n]
 	if h == nil {
@@ -172,20 +178,24 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 				g.r.env.Mark(committedBefore)
 				reply := Committed
 				if _, several := m.(*Prepare); several {
-					reply = Prepared // as all others have, and none later
+					reply = Prepared // as in all other groups: it is committed
 				}
 				g.answer(n, reply, o.Timestamp)
 				return
 			}
 		}
+		// Held locks that are gone may have exposed the rows to other writers. A prevented transaction must not prepare,
+		// because another group may know that it will not.
 		if e.Held != 0 || g.prevented[n] {
 			g.r.env.Mark(effectsLost)
 			g.answer(n, Lost, 0)
 			return
 		}
+		// A transaction that only writes in this group has no locks yet, so it can start here.
 		h = g.hold(n, e.Age)
 	}
 	switch h.stage {
+	// The preparation is in the log; the earlier answer did not reach the coordinator.
 	case holding:
 		g.r.env.Mark(preparedBefore)
 		g.answer(n, Prepared, g.prepared[n].timestamp)
@@ -200,7 +210,7 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	}
 }
 
-// Advance implements raftgroup.Machine: it grants locks and continues with the transactions that have their locks.
+// Advance implements raftgroup.Machine. It grants free locks and continues the transactions that have all their locks.
 func (g *group) Advance() {
 	for {
 		g.locks.settle()
@@ -220,6 +230,7 @@ func (g *group) Advance() {
 		readied := g.readied
 		g.readied = nil
 		for _, h := range readied {
+			// The holder may have been wounded, or may wait again, since it was added to readied.
 			if h.stage == growing && h.missing == 0 && h.op != nil {
 				g.proceed(h)
 			}
@@ -227,14 +238,16 @@ func (g *group) Advance() {
 	}
 }
 
-// proceed executes the request for which a transaction has its locks.
+// proceed executes a holder's request once the holder has the locks that the request needs.
 func (g *group) proceed(h *holder) {
 	switch m := h.op.(type) {
 	case *Read:
+		// A deposed leaseholder could return rows that its successor has already overwritten.
 		if !g.awaitLease(h) {
 			return
 		}
 		g.r.send(h.name.Coordinator, &Rows{g.header(h.name), g.rows(h, m)})
+		// The transaction needs no locks after its last read, which saves the release message.
 		if m.Last {
 			g.drop(h)
 		}
@@ -244,26 +257,32 @@ func (g *group) proceed(h *holder) {
 		}
 		g.answer(h.name, Validated, 0)
 		g.drop(h)
+	// Writes need no lease: a deposed leaseholder's entry is never committed.
 	case *Commit:
 		g.log(h, commandCommit, &effect{name: h.name, id: m.Age.ID, done: m.Done, writes: m.Writes})
 		return
 	case *Prepare:
 		e := &effect{name: h.name, id: m.Age.ID, done: m.Done, writes: m.Writes, anchor: m.Anchor, participants: m.Participants}
 		for _, l := range h.locks {
+			// A successor reinstates read locks from this record. The lock on a written row is exclusive and follows from the
+			// write.
 			if !l.rows.Point() || !writes(m.Writes, l.rows.From) {
 				e.reads = append(e.reads, l.rows)
 			}
 		}
 		g.log(h, commandPrepare, e)
+		// The preparation may be applied with this timestamp, so close must not pass it before that.
 		g.preparing[h.name] = e.timestamp
 		return
 	}
 	h.op = nil
 }
 
-// awaitLease reports whether this leaseholder has the newest state. If it may already be deposed, the transaction
-// waits. It continues when the leaseholder has a lease again, or knows that it was not deposed when all locks were
-// held, whichever is earlier. Over links that stall for longer than a lease lasts, it may never have a lease again.
+// awaitLease reports whether this leaseholder has the newest state. If it may already have been deposed, the
+// transaction waits.
+//
+// The transaction continues when the leaseholder has a lease again, or when it knows that it was not deposed when all
+// locks were held. The second condition is needed over links that stall for longer than a lease lasts.
 func (g *group) awaitLease(h *holder) bool {
 	if g.current(h) {
 		h.unleased = false
@@ -276,26 +295,28 @@ func (g *group) awaitLease(h *holder) bool {
 	return false
 }
 
-// writes reports whether a row is among writes, which are in the order of keys.
+// writes reports whether a row is among all, which is sorted by key.
 func writes(all []txn.WriteEntry, k txn.Key) bool {
 	_, found := slices.BinarySearchFunc(all, k, func(w txn.WriteEntry, k txn.Key) int { return strings.Compare(string(w.Key), string(k)) })
 	return found
 }
 
-// log adds a command to the next entry of the log.
+// log appends a command to the batch for the log, with a new timestamp.
 func (g *group) log(h *holder, kind uint8, e *effect) {
 	h.stage = proposed
+	// A unique timestamp after all those that this node has seen keeps versions in the order of the locks.
 	e.timestamp = g.r.clock.Tick(g.r.env.Now())
 	g.Batch = appendEffect(g.Batch, kind, e)
 }
 
-// rows returns the rows that a transaction has requested. A scan that has found its limit of rows does not need locks
-// on the rows after them.
+// rows returns the rows that a transaction has requested. If a scan has reached its limit, rows reduces its lock to the
+// rows up to the last one found.
 func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
 	found := raftgroup.Find(g.r.store, store.Newest, len(m.Wants), func(i int) *txn.Range { return &m.Wants[i].Range })
 	for i := range m.Wants {
 		w := &m.Wants[i].Range
 		n := len(found[i])
+		// Fewer rows than the limit mean that the scan has observed the whole range.
 		if w.Limit == 0 || n < w.Limit {
 			continue
 		}
@@ -306,6 +327,7 @@ func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
 				if last := found[i][n-1].Key; w.Reverse {
 					g.locks.narrow(l, txn.Range{From: last, To: w.To})
 				} else {
+					// To is exclusive; the smallest longer key includes the last row.
 					g.locks.narrow(l, txn.Range{From: w.From, To: last + "\x00"})
 				}
 				break
@@ -315,14 +337,14 @@ func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
 	return found
 }
 
-// drop ends a transaction here.
+// drop releases the locks of a transaction and removes it.
 func (g *group) drop(h *holder) {
 	g.locks.release(h)
-	h.op = nil // it may be in readied
+	h.op = nil // it may still be in readied
 	delete(g.holders, h.name)
 }
 
-// wounded notifies a coordinator that an older transaction has taken the locks of its transaction.
+// wounded notifies the coordinator that its transaction has lost its locks here.
 func (g *group) wounded(h *holder) {
 	h.op = nil
 	g.r.counters.wounds++
@@ -330,9 +352,10 @@ func (g *group) wounded(h *holder) {
 	g.answer(h.name, Wounded, 0)
 }
 
-// contended notifies a coordinator that an older transaction waits for its prepared transaction. The prepared
-// transaction may itself wait elsewhere.
+// contended notifies the coordinator that an older transaction waits for its prepared transaction. That transaction may
+// itself be waiting for locks in another group.
 func (g *group) contended(h *holder) {
+	// A commit in a single group waits for nothing but the log, so the older transaction soon gets its locks.
 	if _, alone := h.op.(*Commit); h.contended || alone {
 		return
 	}
@@ -341,11 +364,12 @@ func (g *group) contended(h *holder) {
 	g.answer(h.name, Contended, 0)
 }
 
-// asked takes a short request.
+// asked handles a request to validate, release or cancel.
 func (g *group) asked(n raftgroup.Name, m *Ask) {
 	h := g.holders[n]
 	switch {
 	case m.Request == Release:
+		// A proposed or prepared transaction ends only through the log.
 		if h != nil && (h.stage == growing || h.stage == lost) {
 			g.drop(h)
 		}
@@ -358,6 +382,7 @@ func (g *group) asked(n raftgroup.Name, m *Ask) {
 		h.op = m
 		g.ready(h)
 	case m.Request == Cancel:
+		// Only a preparation that still waits for locks can be part of a cycle with the older transaction.
 		if _, ok := h.op.(*Prepare); ok {
 			g.r.env.Mark(cancelled)
 			g.locks.release(h)
@@ -367,13 +392,14 @@ func (g *group) asked(n raftgroup.Name, m *Ask) {
 	}
 }
 
-// resolve takes the outcome of a transaction, from its coordinator or from its anchor.
+// resolve handles the outcome of a transaction, which its coordinator or its anchor sends.
 func (g *group) resolve(from geo.NodeID, n raftgroup.Name, m *Resolve) {
 	h := g.holders[n]
-	if h == nil || h.stage == growing || h.stage == lost { // it has ended here, or was not prepared and won't be
+	if h == nil || h.stage == growing || h.stage == lost { // it has ended here, or was never prepared and will not be
 		if h != nil {
 			g.drop(h)
 		}
+		// The anchor expects no acknowledgement; only the coordinator counts the groups that have resolved.
 		if from == n.Coordinator {
 			g.answer(n, Resolved, 0)
 		} else if h != nil {
@@ -382,13 +408,13 @@ func (g *group) resolve(from geo.NodeID, n raftgroup.Name, m *Resolve) {
 		return
 	}
 	v := resolution{n, m.Done, m.Outcome}
-	if g.r.mistake == lostResolution && h.op == nil { // it has its locks from an earlier leaseholder
+	if g.r.mistake == lostResolution && h.op == nil { // its locks were reinstated from an earlier leaseholder
 		v.Outcome = Outcome{}
 	}
 	g.Batch = appendResolution(g.Batch, &v)
 }
 
-// commitApplied answers the coordinator of a transaction that the log has committed.
+// commitApplied reports a commit from the log to the transaction's coordinator.
 func (g *group) commitApplied(e *effect) {
 	if h := g.holders[e.name]; h != nil {
 		g.drop(h)
@@ -396,12 +422,14 @@ func (g *group) commitApplied(e *effect) {
 	}
 }
 
-// prepareApplied answers the coordinator of a transaction that the log has prepared, or has not since it was prevented.
+// prepareApplied reports a preparation from the log to the transaction's coordinator, or that the preparation was
+// prevented.
 func (g *group) prepareApplied(e *effect) {
 	delete(g.preparing, e.name)
 	h := g.holders[e.name]
 	switch {
 	case h == nil:
+	// An earlier entry of the log has prevented the transaction, so this preparation had no effect.
 	case g.prepared[e.name] == nil:
 		g.r.env.Mark(preparePrevented)
 		g.drop(h)
@@ -415,20 +443,22 @@ func (g *group) prepareApplied(e *effect) {
 	}
 }
 
-// resolveApplied reports to a coordinator that the group has finished its transaction.
+// resolveApplied reports to the coordinator that the outcome is in this group's log.
 func (g *group) resolveApplied(n raftgroup.Name) {
 	if h := g.holders[n]; h != nil {
 		g.drop(h)
 	}
 	delete(g.recoveries, n)
+	// Only a serving leaseholder answers, or the coordinator would count a group twice.
 	if g.Serving {
 		g.answer(n, Resolved, 0)
 	}
 }
 
-// close returns a timestamp up to which nothing will be written any more.
+// close returns a timestamp at or below which the group will commit no further write.
 func (g *group) close() uint64 {
 	t := g.r.now()
+	// A prepared transaction may commit at its own timestamp or later.
 	for _, e := range g.prepared {
 		t = min(t, e.timestamp-1)
 	}

@@ -5,27 +5,27 @@ import (
 )
 
 // lockTable holds the locks of a group, at its leaseholder. A lock covers a row or a range of rows with ordered keys,
-// whether the rows exist or not. So a transaction that inserts into a range that was read waits for its reader: there
-// are no phantoms. Ranges stay inside a unit (txn.Key.Unit), so locks of different units never conflict, and a unit has
-// few locks.
+// whether the rows exist or not. A transaction that inserts into a range therefore waits for its readers, which
+// prevents phantoms. Ranges stay inside a unit (txn.Key.Unit), so locks of different units never conflict, and a unit
+// has few locks.
 //
-// Deadlocks are prevented by wound-wait (Rosenkrantz et al. 1978). A transaction that asks for a lock wounds the
-// younger holders of conflicting locks. It waits for older holders, and for older transactions that wait. The locks of
-// a transaction that is in the log can't be taken away. So an older transaction may have to wait for it.
+// Deadlocks are prevented by wound-wait (Rosenkrantz et al. 1978). A transaction that requests a lock wounds the
+// younger holders of conflicting locks. It waits for older holders and for older waiting transactions. A transaction
+// that was proposed to the log keeps its locks, so an older transaction may have to wait for it.
 type lockTable struct {
 	units map[txn.Key]*unit
-	dirty []*unit // those in which a lock may have become free
+	dirty []*unit // units in which a lock may have become free
 	free  []*unit
 
-	// wound reports that the locks of a holder were taken from it.
+	// wound is called after the locks of a holder were taken.
 	wound func(*holder)
-	// contend reports that an older transaction waits for a transaction that can't be wounded.
+	// contend is called if an older transaction waits for a holder that cannot be wounded.
 	contend func(*holder)
-	// ready reports that a holder has all requested locks.
+	// ready is called once a holder has all requested locks.
 	ready func(*holder)
 }
 
-// unit is the locks of a row without a group, or of the rows of a group.
+// unit holds the locks of one row with an unordered key, or of a group of rows with ordered keys.
 type unit struct {
 	key     txn.Key
 	granted []*lock
@@ -33,18 +33,17 @@ type unit struct {
 	dirty   bool
 }
 
-// lock is a lock that is held or asked for.
+// lock is a granted or requested lock.
 type lock struct {
 	h         *holder
 	unit      *unit
 	rows      txn.Range
 	exclusive bool
-	// limited says that a scan wants no more than some of the first rows, and may do with fewer locks once it knows
-	// which.
+	// limited is set for a scan with a limit. Its lock is reduced once the scan has found the rows.
 	limited bool
 }
 
-// meets reports whether two ranges have a row in common, whatever their limits.
+// meets reports whether two ranges overlap, regardless of their limits.
 func meets(a, b *txn.Range) bool {
 	switch {
 	case a.Point():
@@ -55,12 +54,13 @@ func meets(a, b *txn.Range) bool {
 	return a.From < b.To && b.From < a.To
 }
 
-// conflicts reports whether two transactions cannot have both locks.
+// conflicts reports whether two locks belong to different transactions and must not be granted together.
 func (l *lock) conflicts(m *lock) bool {
+	// A transaction does not conflict with itself, so it can upgrade a shared lock.
 	return l.h != m.h && (l.exclusive || m.exclusive) && meets(&l.rows, &m.rows)
 }
 
-// covers reports whether the holder of l needs no lock on the rows.
+// covers reports whether a holder of l needs no further lock for rows.
 func (l *lock) covers(rows *txn.Range, exclusive bool) bool {
 	if exclusive && !l.exclusive {
 		return false
@@ -68,6 +68,7 @@ func (l *lock) covers(rows *txn.Range, exclusive bool) bool {
 	if rows.Point() {
 		return l.rows.Contains(rows.From)
 	}
+	// A point lock never covers a range, since the range also protects rows that do not exist.
 	return !l.rows.Point() && l.rows.From <= rows.From && rows.To <= l.rows.To
 }
 
@@ -93,8 +94,8 @@ func (t *lockTable) touch(u *unit) {
 	}
 }
 
-// ask adds l to the locks that its holder waits for, unless the holder has it. l.h and l.rows are set. settle must
-// follow.
+// ask queues l for its holder, unless a granted lock of the holder covers it. The caller has set l.h and l.rows, and
+// must call settle afterwards.
 func (t *lockTable) ask(l *lock) {
 	u := t.unit(l.rows.From)
 	for _, m := range u.granted {
@@ -103,6 +104,7 @@ func (t *lockTable) ask(l *lock) {
 		}
 	}
 	at := len(u.waiting)
+	// The queue is ordered by age, so no transaction waits for a younger waiting transaction.
 	for at > 0 && l.h.age.olderThan(&u.waiting[at-1].h.age) {
 		at--
 	}
@@ -115,14 +117,14 @@ func (t *lockTable) ask(l *lock) {
 	t.touch(u)
 }
 
-// reinstate gives a lock to a holder that had it under another leaseholder.
+// reinstate grants a lock without checks to a prepared transaction that had it under an earlier leaseholder.
 func (t *lockTable) reinstate(l *lock) {
 	l.unit = t.unit(l.rows.From)
 	l.unit.granted = append(l.unit.granted, l)
 	l.h.locks = append(l.h.locks, l)
 }
 
-// release takes all locks from a holder, and all that it waits for. settle must follow.
+// release releases a holder's granted locks and withdraws its requests. The caller must call settle afterwards.
 func (t *lockTable) release(h *holder) {
 	for _, l := range h.locks {
 		if !drop(&l.unit.granted, l) {
@@ -146,20 +148,21 @@ func drop(locks *[]*lock, l *lock) bool {
 	return false
 }
 
-// narrow reduces a held lock to fewer rows. settle must follow.
+// narrow reduces a granted lock to a subset of its rows. The caller must call settle afterwards.
 func (t *lockTable) narrow(l *lock, rows txn.Range) {
 	l.rows = rows
 	t.touch(l.unit)
 }
 
-// settle grants the locks that have become free.
+// settle grants locks in all units that have changed.
 func (t *lockTable) settle() {
-	for i := 0; i < len(t.dirty); i++ { // which grows meanwhile
+	for i := 0; i < len(t.dirty); i++ { // the loop may append units
 		u := t.dirty[i]
 		t.dirty[i] = nil
 		u.dirty = false
 		for !t.grant(u) {
 		}
+		// Empty units would otherwise accumulate.
 		if len(u.granted) == 0 && len(u.waiting) == 0 && !u.dirty {
 			delete(t.units, u.key)
 			u.key = ""
@@ -169,12 +172,12 @@ func (t *lockTable) settle() {
 	t.dirty = t.dirty[:0]
 }
 
-// grant processes the waiting locks of a unit. It returns false if it must start again, since it has taken locks from a
-// holder.
+// grant processes the waiting locks of a unit. It returns false if it has wounded a holder and must start again.
 func (t *lockTable) grant(u *unit) (done bool) {
 	for i := 0; i < len(u.waiting); {
 		l := u.waiting[i]
 		free := true
+		// A lock must not overtake an older conflicting request, or that request could starve.
 		for _, m := range u.waiting[:i] {
 			if m.conflicts(l) {
 				free = false
@@ -187,7 +190,9 @@ func (t *lockTable) grant(u *unit) (done bool) {
 				continue
 			}
 			free = false
+			// Wound-wait: an older transaction does not wait for a younger holder that it can wound, so waits form no cycle.
 			if l.h.age.olderThan(&m.h.age) {
+				// From its proposal on, a transaction may commit, and its locks must stay.
 				if m.h.stage == growing {
 					wounded = m.h
 					break
@@ -196,6 +201,7 @@ func (t *lockTable) grant(u *unit) (done bool) {
 			}
 		}
 		if wounded != nil {
+			// release changes both lists of the unit, so the loop must not continue with its indexes.
 			t.release(wounded)
 			wounded.stage = lost
 			t.wound(wounded)
@@ -203,7 +209,7 @@ func (t *lockTable) grant(u *unit) (done bool) {
 		}
 		if !free {
 			if !u.key.Ordered() {
-				break // all locks here are on one row: every younger transaction waits, too
+				break // all locks of this unit are on one row, so all younger transactions wait, too
 			}
 			i++
 			continue

@@ -10,12 +10,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// recovery finds the outcome of a transaction with a silent coordinator. The transaction is committed if all its groups
-// have prepared it. The anchor can find that out: its record lists the groups, and it asks them all. A group that has
-// not prepared it first writes into its log that it never will.
+// recovery finds the outcome of a prepared transaction with a silent coordinator. The transaction is committed if all
+// its groups have prepared it. The anchor's record lists the groups, so the anchor queries them. A group that has not
+// prepared the transaction logs that it never will, before it answers.
 type recovery struct {
-	at time.Duration // when it was begun last
-	// prepared are, at the anchor, the timestamps of the groups that have answered.
+	at time.Duration // time of the last start
+	// prepared are, at the anchor, the preparation timestamps of the groups that have answered.
 	prepared map[int]uint64
 }
 
@@ -28,14 +28,15 @@ type query struct {
 // liveness is a node's information about another node.
 type liveness struct {
 	heard  time.Duration
-	pinged bool // since then
+	pinged bool // a ping was sent, at time at, after the last message
 	at     time.Duration
 }
 
-// hear notes that a node lives.
+// hear records that a message of node n has arrived.
 func (r *Replica) hear(n geo.NodeID) { r.peers[n] = liveness{heard: r.env.Now()} }
 
-// silent reports whether a node has said nothing for long, although it was asked to. It asks.
+// silent reports whether a node has sent nothing for the recovery timeout and has not answered a ping in time. It sends
+// the ping.
 func (r *Replica) silent(n geo.NodeID) bool {
 	now, p := r.env.Now(), &r.peers[n]
 	switch {
@@ -45,6 +46,7 @@ func (r *Replica) silent(n geo.NodeID) bool {
 		return true
 	case now-p.heard < r.recovery:
 		return false
+	// An idle coordinator has no reason to send anything, so silence proves nothing before a ping.
 	case !p.pinged:
 		p.pinged, p.at = true, now
 		r.send(n, &Ping{})
@@ -53,7 +55,8 @@ func (r *Replica) silent(n geo.NodeID) bool {
 	return now-p.at >= r.patience
 }
 
-// sweep abandons the unprepared transactions of silent coordinators, and starts recovery for the prepared ones.
+// sweep abandons the unprepared transactions of silent coordinators, and starts recovery for their prepared
+// transactions.
 func (g *group) sweep() {
 	if !g.Leads() {
 		return
@@ -69,13 +72,15 @@ func (g *group) sweep() {
 	}
 }
 
-// abandon does the work of sweep for a single coordinator, and its transactions below a number.
+// abandon does so for the transactions of coordinator c with numbers below below.
 func (g *group) abandon(c geo.NodeID, below uint64) {
 	now := g.r.env.Now()
 	for _, n := range slices.SortedFunc(maps.Keys(g.holders), raftgroup.Name.Compare) {
 		h := g.holders[n]
 		switch {
+		// A proposed transaction is decided by the log. The next sweep finds it prepared or ended.
 		case n.Coordinator != c || n.Number >= below || h.stage == proposed:
+		// An unprepared transaction cannot have committed, so this group can drop it alone.
 		case h.stage != holding:
 			g.r.env.Mark(givenUp)
 			g.drop(h)
@@ -87,7 +92,7 @@ func (g *group) abandon(c geo.NodeID, below uint64) {
 	g.Touch()
 }
 
-// recover begins to find out how a prepared transaction ends.
+// recover starts recovery of a prepared transaction, or restarts it.
 func (g *group) recover(n raftgroup.Name) {
 	e := g.prepared[n]
 	if e == nil {
@@ -96,6 +101,7 @@ func (g *group) recover(n raftgroup.Name) {
 	g.r.counters.recoveries++
 	g.r.env.Mark(recoveryBegun)
 	g.recoveries[n] = &recovery{at: g.r.env.Now(), prepared: map[int]uint64{g.Shard: e.timestamp}}
+	// Only the anchor knows all groups. It may know the outcome, or must find it.
 	if e.anchor != g.Shard {
 		g.inquire(e.anchor, n)
 		return
@@ -107,14 +113,15 @@ func (g *group) recover(n raftgroup.Name) {
 	}
 }
 
-// inquire asks another group. If that has no leaseholder, the next try will.
+// inquire queries another group's leaseholder about a transaction. If none is known, a later recovery attempt repeats
+// the query.
 func (g *group) inquire(group int, n raftgroup.Name) {
 	if l, ok := g.r.leaseholderOf(group); ok {
 		g.r.send(l.node, &Query{Group: group, Term: l.term, Of: n, For: g.Shard})
 	}
 }
 
-// query takes another group's question.
+// query answers another group's query.
 func (g *group) query(from geo.NodeID, q *Query) {
 	f, o := g.look(q.Of)
 	switch f {
@@ -124,13 +131,15 @@ func (g *group) query(from geo.NodeID, q *Query) {
 	case inDoubt:
 		g.r.env.Mark(askedAboutDoubtful)
 		e := g.prepared[q.Of]
+		// The anchor must not answer before it has asked all groups.
 		if e.anchor == g.Shard {
 			if v := g.recoveries[q.Of]; v == nil || g.r.env.Now()-v.at >= g.r.recovery {
-				g.recover(q.Of) // and send the outcome to all groups
+				g.recover(q.Of) // conclude then sends the outcome to all groups
 			}
 			return
 		}
 		g.tell(from, q, false, Outcome{Timestamp: e.timestamp})
+	// A vote from memory would not bind the next leaseholder, so the prevention must be in the log before the answer.
 	case unknown:
 		g.r.env.Mark(prevention)
 		g.queries[q.Of] = append(g.queries[q.Of], query{from, q})
@@ -144,8 +153,8 @@ func (g *group) tell(to geo.NodeID, q *Query, ended bool, o Outcome) {
 	g.r.send(to, &Status{Group: q.For, About: g.Shard, Of: q.Of, Ended: ended, Outcome: o})
 }
 
-// preventApplied answers the groups that have asked for a transaction which the group had not prepared. By now the
-// group has prepared it, or never will.
+// preventApplied answers the queries that waited for a prevent command. By now the group has prepared the transaction,
+// or never will.
 func (g *group) preventApplied(n raftgroup.Name) {
 	if h := g.holders[n]; h != nil && g.prevented[n] && (h.stage == growing || h.stage == lost) {
 		g.drop(h)
@@ -158,7 +167,7 @@ func (g *group) preventApplied(n raftgroup.Name) {
 	}
 }
 
-// status takes another group's answer.
+// status handles another group's answer to a query.
 func (g *group) status(m *Status) {
 	e, v := g.prepared[m.Of], g.recoveries[m.Of]
 	if !g.Leads() || e == nil || v == nil {
@@ -168,6 +177,7 @@ func (g *group) status(m *Status) {
 		g.conclude(e, m.Outcome)
 		return
 	}
+	// Only the anchor collects preparations; the other groups wait for its resolution.
 	if e.anchor != g.Shard {
 		return
 	}
@@ -179,12 +189,13 @@ func (g *group) status(m *Status) {
 		if !ok {
 			return
 		}
+		// The same rule as in decide, so the coordinator and the anchor find the same timestamp.
 		o.Timestamp = max(o.Timestamp, t)
 	}
 	g.conclude(e, o)
 }
 
-// conclude ends a transaction, and sends the outcome to its other groups if this group is its anchor.
+// conclude logs the outcome of a transaction. The anchor also sends it to the other groups; only its record lists them.
 func (g *group) conclude(e *effect, o Outcome) {
 	g.Touch()
 	g.Batch = appendResolution(g.Batch, &resolution{name: e.name, Outcome: o})

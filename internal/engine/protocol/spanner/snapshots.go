@@ -12,7 +12,7 @@ import (
 const (
 	// closeEvery is the interval at which a leaseholder closes timestamps.
 	closeEvery = 200 * time.Millisecond
-	// keptBehind is the time for which old row versions are kept beyond staleness.
+	// keptBehind is how long old row versions are kept in addition to parameter staleness.
 	keptBehind = 10 * time.Second
 )
 
@@ -22,8 +22,8 @@ type snapshotRead struct {
 	*SnapshotRead
 }
 
-// readSnapshot asks a member of a group for rows of the past: the nearest member, or the next if that member has not
-// answered.
+// readSnapshot requests rows as of the transaction's snapshot from a member of the group: first the nearest member,
+// then the next at each retry.
 func (r *Replica) readSnapshot(x *transaction, p *part) {
 	m := &SnapshotRead{Group: p.group, Number: x.number, Round: x.round, At: x.at, Ranges: make([]txn.Range, len(p.needs))}
 	for i := range p.needs {
@@ -45,7 +45,7 @@ func (r *Replica) retrySnapshots(x *transaction) {
 	}
 }
 
-// snapshotRead takes a request for rows of the past. They are certain once the time is closed.
+// snapshotRead answers a request for rows at a timestamp, or queues it until the timestamp is closed.
 func (g *group) snapshotRead(from geo.NodeID, m *SnapshotRead) {
 	if q := (&snapshotRead{from, m}); !g.answerSnapshot(q) {
 		g.snapshots = append(g.snapshots, q)
@@ -53,16 +53,18 @@ func (g *group) snapshotRead(from geo.NodeID, m *SnapshotRead) {
 	}
 }
 
-// answerSnapshot answers unless it is too early.
+// answerSnapshot answers a snapshot read. It returns false if this member cannot answer yet.
 func (g *group) answerSnapshot(q *snapshotRead) bool {
 	a := &SnapshotRows{Group: g.Shard, Number: q.Number, Round: q.Round}
 	switch {
 	case !g.Raft.Joined(): // a new incarnation has no rows
 		g.r.env.Mark(readBeforeJoining)
 		return false
+	// Versions below oldest are missing after a state transfer, those below trimmed were discarded.
 	case q.At < max(g.oldest, g.r.trimmed):
 		a.TooOld = true
 		g.r.env.Mark(snapshotTooOld)
+	// A write at this timestamp may still commit, so the snapshot is incomplete.
 	case q.At > g.closed && g.r.mistake != earlySnapshot:
 		g.r.env.Mark(snapshotEarly)
 		return false
@@ -85,9 +87,10 @@ func (g *group) wakeSnapshots() {
 	g.snapshots = kept
 }
 
-// snapshotRows takes rows of the past.
+// snapshotRows handles the rows that a member has returned.
 func (r *Replica) snapshotRows(m *SnapshotRows) {
 	x := r.open[m.Number]
+	// A retry may have answered the round already.
 	if x == nil || !x.snapshot || x.round != m.Round {
 		return
 	}
@@ -102,7 +105,7 @@ func (r *Replica) snapshotRows(m *SnapshotRows) {
 	}
 }
 
-// trim discards row versions that no transaction reads any more.
+// trim discards row versions that were replaced more than staleness plus keptBehind ago.
 func (r *Replica) trim() {
 	if behind := uint64(r.staleness + protocol.Shrunk(r.node.Shrink, keptBehind)); r.closing && r.clock.Last() > r.trimmed+behind {
 		r.trimmed = r.clock.Last() - behind

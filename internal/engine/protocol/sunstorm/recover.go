@@ -10,38 +10,41 @@ import (
 )
 
 // recovery is the procedure by which a new incarnation of a writer obtains its predecessor's log, as in Aurora. It asks
-// all of its storage copies for their log positions (Survey), and takes a copy of the longest log. That log contains
-// all durable entries, since at most one node is lost at a time. The log continues after its last entry. All copies are
-// notified of that position (Recovered), and copies that have less receive a copy of the log. No message of the
-// predecessor arrives after that, since a link belongs to one incarnation.
+// all its storage copies for their log positions (Survey) and takes a copy of the longest log. That log contains all
+// durable entries, since at most one node is lost at a time.
 //
-// The log contains the transactions that the predecessor has prepared, and its yes votes on them. Their outcomes, if
-// there are any, are known to the other writers (InDoubt, settle.go). Their reads are in no log. So until the last of
-// these transactions has ended, the writer starts, prepares and reads for no other transaction, which protects more
-// than these reads. A reader waits for rows of other regions itself (replacement).
+// The new log continues after the last entry of that copy. All copies are notified of its position (Recovered), and
+// copies that are behind receive a copy of the log. No message of the predecessor arrives afterwards, since a link
+// belongs to one incarnation.
+//
+// The log contains the transactions that the predecessor has prepared, and thereby its yes votes. The other writers
+// know their outcomes, if any (InDoubt, settle.go). No log contains the reads of these transactions. Until the last of
+// them has ended, the writer therefore starts, prepares and reads for no other transaction, which protects more than
+// these reads. A reader waits for rows of other regions itself (replacement).
 type recovery struct {
 	r *Replica
 	// standings are the storage copies' log positions.
 	standings map[geo.NodeID]uint64
-	// restored says that the node has the log, and recovered that a majority does.
+	// restored is set once the node has the log, recovered once a majority has it.
 	restored, recovered bool
-	// inDoubt are the prepared transactions. open are those among them that other writers have not ended either.
+	// inDoubt are the prepared transactions without a known outcome. open are those that have not ended at another
+	// writer.
 	inDoubt []*participation
 	open    map[txn.ID]bool
 	held    []heldMessage
 }
 
-// heldMessage is a message that arrives before the writer can handle it.
+// heldMessage is a message that the writer cannot handle yet.
 type heldMessage struct {
 	from geo.NodeID
 	m    protocol.Message
 }
 
-// hasLog reports whether a majority has the log with which the writer continues. A nil recovery belongs to a node that
-// need not recover.
+// hasLog reports whether a majority has the log that the writer continues. It returns true for a nil recovery, which
+// belongs to a node that need not recover.
 func (c *recovery) hasLog() bool { return c == nil || c.recovered }
 
-// holds reports whether a message is too early.
+// holds reports whether message m must wait for a later stage of the recovery.
 func (c *recovery) holds(m protocol.Message) bool {
 	if c == nil {
 		return false
@@ -52,6 +55,8 @@ func (c *recovery) holds(m protocol.Message) bool {
 	case *Lost:
 		return !c.restored
 	case *Forward, *Prepare, *Read:
+		// New transactions wait for the end of the recovery: the reads of the prepared transactions are unknown, so no rule
+		// protects them.
 		return true
 	default:
 		return !c.recovered
@@ -62,7 +67,7 @@ func (c *recovery) hold(from geo.NodeID, m protocol.Message) {
 	c.held = append(c.held, heldMessage{from, m})
 }
 
-// release handles the held messages, except for messages that are still too early.
+// release handles the held messages, and holds those again that are still too early.
 func (c *recovery) release() {
 	held := c.held
 	c.held = nil
@@ -82,8 +87,8 @@ func (c *recovery) pending() int {
 	return 1 + len(c.held)
 }
 
-// ask asks the storage copies for their log positions or, when all have answered, the copy with the longest log for its
-// log.
+// ask requests the log positions of the storage copies that have not answered. If all have answered, it requests the
+// log from the copy with the longest log.
 func (c *recovery) ask() {
 	t := c.r.topology
 	var longest geo.NodeID
@@ -99,12 +104,13 @@ func (c *recovery) ask() {
 			longest = n
 		}
 	}
+	// A shorter log than the longest may not contain the last durable entries.
 	if all {
 		c.r.env.Send(longest, &Lost{})
 	}
 }
 
-// standing hears how far a storage copy has the log.
+// standing records the log position of a storage copy.
 func (c *recovery) standing(from geo.NodeID, lsn uint64) {
 	switch {
 	case c == nil || c.recovered:
@@ -118,7 +124,7 @@ func (c *recovery) standing(from geo.NodeID, lsn uint64) {
 	}
 }
 
-// restore takes the log.
+// restore installs the received copy of the log and reinstates its prepared transactions.
 func (c *recovery) restore(m *rowsCopy) {
 	r := c.r
 	r.restore(r.region, m)
@@ -127,6 +133,7 @@ func (c *recovery) restore(m *rowsCopy) {
 	r.writer.pages.since = m.Last
 	for i := range m.Prepared {
 		e := &m.Prepared[i]
+		// The Prepared entry is the predecessor's yes vote, so this node must not vote again.
 		p := &participation{id: e.ID, name: e.Name, voted: true, part: Part{Writes: e.Writes}}
 		r.writer.open[p.id] = p
 		r.writer.keep(p)
@@ -136,7 +143,7 @@ func (c *recovery) restore(m *rowsCopy) {
 	c.attain()
 }
 
-// announce sends the end of the log to the copies in some regions.
+// announce sends the end of the log to the copies of this partition in the regions that in selects.
 func (c *recovery) announce(in func(geo.Region) bool) {
 	r := c.r
 	protocol.Others(r.topology.Nodes(), r.self, func(n geo.NodeID) {
@@ -147,16 +154,18 @@ func (c *recovery) announce(in func(geo.Region) bool) {
 	})
 }
 
-// attain continues when a majority has the log. It asks the other writers for the outcomes of the prepared
+// attain continues the recovery once a majority has the log: it asks the other writers for the outcomes of the prepared
 // transactions.
 func (c *recovery) attain() {
 	r := c.r
+	// Outcomes must not depend on entries that the loss of another node could remove.
 	if !r.wal.majority(r.wal.last) {
 		return
 	}
 	r.env.Mark(logRecovered)
 	c.recovered = true
 	r.wal.durable, r.wal.shipped = r.wal.last, r.wal.last
+	// Copies in other regions receive only durable entries.
 	c.announce(func(home geo.Region) bool { return home != r.region })
 	m := &InDoubt{}
 	for _, p := range c.inDoubt {
@@ -170,7 +179,7 @@ func (c *recovery) attain() {
 	c.progress()
 }
 
-// known takes what another writer knows of the transactions in doubt.
+// known handles another writer's report about the transactions in doubt.
 func (c *recovery) known(m *Known) {
 	if c == nil {
 		return
@@ -208,9 +217,10 @@ func (c *recovery) end(id txn.ID, committed bool) {
 	c.r.writer.end(p)
 }
 
-// progress aborts transactions that no writer has committed, or can commit any more. It accepts transactions once none
-// is in doubt.
+// progress aborts the transactions that no writer has committed or still has open, once all writers have reported. It
+// ends the recovery once no transaction is in doubt.
 func (c *recovery) progress() {
+	// A writer that has not reported may have committed the transaction.
 	if c.r.settlement.unanswered == 0 {
 		for _, p := range slices.Clone(c.inDoubt) {
 			if !c.open[p.id] {

@@ -8,37 +8,38 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// settlement settles the multi-region transactions in which a lost writer took part. Messages in flight from and to the
-// lost writer are lost, including its votes and Prepares.
+// settlement settles the multi-region transactions that involve a lost writer. Messages in flight from and to the lost
+// writer are lost, including its votes and Prepares.
 //
-// The receiver of Prepare distinguishes transactions of the lost writer from transactions of its successor. Each writer
-// notifies all other writers that it knows of the new incarnation (Aware), before it sends any Prepare to that
-// incarnation. So a writer that receives a Prepare knows which of the two its initiator meant.
+// The receiver of a Prepare must distinguish transactions of the lost writer from transactions of its successor. Each
+// writer notifies all other writers that it knows of the new incarnation (Aware), before it sends any Prepare to that
+// incarnation. The receiver therefore knows to which incarnation the initiator has sent its Prepare.
 //
 //   - A writer requests the lost writer's missing votes (Ask). The new incarnation knows from its log what its
 //     predecessor has prepared: the vote was yes. It votes no on all other transactions: its predecessor refused them
 //     or never knew them, and never will. To distinguish them, it remembers the committed transactions, one bit for
 //     each.
 //   - A writer without the Prepare of a lost initiator never receives it. A writer that has the Prepare notifies the
-//     others (Orphan), and they vote no.
+//     other participants (Orphan), and those without it vote no.
 //   - The new incarnation asks for the outcomes of its prepared transactions (InDoubt). A writer that has committed
-//     such a transaction reports that. A writer that has it open reports that, and sends the outcome later. A
-//     transaction that no writer has committed or open was aborted, or its Prepare reached no writer.
+//     such a transaction reports that. A writer where it is still open reports that, and sends the outcome later. A
+//     transaction that is neither committed nor open at any writer was aborted, or its Prepare reached no writer.
 //
-// About a transaction of before the new incarnation sends and is sent messages of these kinds alone.
+// Concerning a transaction from before the loss, the new incarnation sends and receives only these messages.
 //
-// The next node may be lost when all of that is over and the outcomes are durable (whole): an initiator without rows
-// keeps its knowledge only in memory.
+// The next node may be lost once all this is over and the outcomes are durable (whole), because an initiator without
+// rows keeps its outcomes only in memory.
 type settlement struct {
 	r *Replica
-	// replaceable says that nodes can be replaced: only then are transactions named, and remembered.
+	// replaceable is set if nodes can be replaced. Only then are transactions named and commits remembered.
 	replaceable bool
-	// generation is the generation of the transactions that this node names. initiated are the transactions that it has
-	// named, and committed the committed transactions.
+	// generation is the generation in the names of transactions that this node initiates. initiated are the transactions
+	// that it has named, committed the committed transactions.
 	generation           uint64
 	initiated, committed names
-	// told are, by node, the known incarnations of writers. aware are, by writer and node, the incarnations that other
-	// writers are known to know. Both are nil until a writer is replaced. lost is the writer that was replaced last.
+	// told are, by node, the latest known incarnations of writers. aware are, by writer and node, the incarnations that
+	// the writer has reported to know. Both are nil until a writer is replaced. lost is the writer that was replaced
+	// last.
 	told  []uint32
 	aware [][]uint32
 	lost  geo.NodeID
@@ -47,12 +48,11 @@ type settlement struct {
 	open    map[txn.ID]bool
 	fence   uint64
 	orphans []heldOrphan
-	// unanswered is the number of writers that have not yet reported to this node, a new incarnation, about its
-	// transactions in doubt.
+	// unanswered is the number of writers from which this node, a new incarnation, still expects a Known message.
 	unanswered int
 }
 
-// heldOrphan is an Orphan from a node that knows of a new incarnation, received by a node that does not know of it yet.
+// heldOrphan is an Orphan about an incarnation that this node does not know yet.
 type heldOrphan struct {
 	from geo.NodeID
 	m    *Orphan
@@ -63,12 +63,13 @@ func (s *settlement) init(r *Replica, incarnation uint32) {
 	s.generation = firstGeneration(incarnation)
 }
 
-// name names a transaction that this node initiates.
+// name returns a new name for a transaction that this node initiates, or the zero Name if nodes cannot be replaced.
 func (s *settlement) name(id txn.ID) Name {
 	if !s.replaceable {
 		return Name{}
 	}
 	n := Name{s.r.self, s.generation}
+	// The workload may reuse a transaction id. A higher generation distinguishes the two transactions in committed.
 	if s.initiated.has(id, n) {
 		s.generation++
 		n.Generation = s.generation
@@ -77,7 +78,7 @@ func (s *settlement) name(id txn.ID) Name {
 	return n
 }
 
-// nameOf names a transaction that another node has initiated.
+// nameOf returns the name of a transaction that another node has initiated.
 func (s *settlement) nameOf(initiator geo.NodeID, reused uint64) Name {
 	if !s.replaceable {
 		return Name{}
@@ -85,7 +86,7 @@ func (s *settlement) nameOf(initiator geo.NodeID, reused uint64) Name {
 	return Name{initiator, reused + 1}
 }
 
-// remember remembers that a transaction was committed.
+// remember records that a transaction was committed.
 func (s *settlement) remember(id txn.ID, n Name) {
 	if n.Generation > 0 {
 		s.committed.add(id, n)
@@ -102,13 +103,14 @@ func (s *settlement) others(f func(geo.NodeID)) {
 	}
 }
 
-// replaced records that another writer was replaced. A new incarnation receives this call for earlier new incarnations,
-// which all other writers know.
+// replaced records that another writer was replaced. A new incarnation also receives this call for earlier
+// replacements, which all other writers know.
 func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 	if s.told == nil {
 		s.begin()
 	}
 	s.told[n] = incarnation
+	// While this node recovers, the earlier replacements are settled at all other writers already.
 	if s.r.recovery != nil {
 		for _, knows := range s.aware {
 			knows[n] = incarnation
@@ -129,8 +131,10 @@ func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 	for _, id := range ids {
 		p := w.open[id]
 		switch {
-		case !p.known || p.initiator == s.r.self && !p.voted: // the last is sent to the new incarnation
+		case !p.known || p.initiator == s.r.self && !p.voted: // in the last case, do sends Prepare to the new incarnation
 		case p.ahead:
+			// The initiator sent Prepare to the new incarnation, so that incarnation, and not its predecessor, needs this
+			// vote.
 			p.ahead = false
 			if p.voted {
 				s.r.env.Mark(votedAgain)
@@ -140,7 +144,7 @@ func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 			s.settle(p)
 		}
 	}
-	for _, id := range ids { // after all are recorded: a transaction that ends lets others continue
+	for _, id := range ids { // after all are settled, because the end of a transaction lets others continue
 		if p := w.open[id]; p != nil {
 			w.decide(p)
 		}
@@ -167,8 +171,8 @@ func (s *settlement) awareOf(from geo.NodeID, m *Aware) {
 	s.aware[from][m.Node] = m.Incarnation
 }
 
-// arrives classifies a transaction whose Prepare has arrived: whether the initiator sent it to a newer incarnation than
-// this node knows.
+// arrives compares the initiator's knowledge of new incarnations with this node's, for a Prepare that has arrived. It
+// sets ahead, or settles the transaction.
 func (s *settlement) arrives(p *participation) {
 	if s.told == nil {
 		return
@@ -180,6 +184,7 @@ func (s *settlement) arrives(p *participation) {
 		switch told, aware := s.told[n], s.aware[p.initiator][n]; {
 		case aware > told:
 			s.r.env.Mark(preparedAhead)
+			// The initiator did not know of the loss yet, so it has sent its Prepare to the predecessor.
 			p.ahead = true
 		case aware < told:
 			s.r.env.Mark(preparedLate)
@@ -189,10 +194,12 @@ func (s *settlement) arrives(p *participation) {
 	}
 }
 
-// settle begins to do without the lost writer's messages about a transaction.
+// settle replaces the messages of the lost writer that will never arrive for a transaction.
 func (s *settlement) settle(p *participation) {
 	p.old = true
+	// The lost writer confirms nothing any more; waiting for it would block the transaction.
 	p.unconfirmed = slices.DeleteFunc(p.unconfirmed, func(n geo.NodeID) bool { return n == s.lost })
+	// The vote of a lost initiator with rows is its Prepare, which has arrived.
 	if s.lost != p.initiator && !slices.Contains(p.heard, s.lost) {
 		s.r.env.Mark(voteAsked)
 		s.r.env.Send(s.lost, &Ask{Named{p.id, p.name}})
@@ -202,24 +209,27 @@ func (s *settlement) settle(p *participation) {
 	}
 }
 
-// over reports whether writer n is the lost writer, and the transaction belongs to its predecessor.
+// over reports whether writer n is the lost writer and the transaction involves its predecessor, so that n expects no
+// message about it.
 func (s *settlement) over(p *participation, n geo.NodeID) bool { return p.old && n == s.lost }
 
-// bereave notifies the writers that may not have received Prepare from a lost initiator. This node's vote precedes that
-// message.
+// bereave notifies the writers that may not have received Prepare from a lost initiator. It must be called after this
+// node has sent its vote.
 func (s *settlement) bereave(p *participation) {
 	if !p.old || p.initiator != s.lost {
 		return
 	}
 	for _, n := range p.writers {
+		// A writer that has voted has the Prepare.
 		if n != s.r.self && n != s.lost && !slices.Contains(p.heard, n) {
 			s.r.env.Send(n, &Orphan{p.id, s.lost, s.told[s.lost]})
 		}
 	}
 }
 
-// orphan handles a report of a transaction with a lost initiator. Another writer's vote may have arrived before it.
+// orphan handles a report of a transaction with a lost initiator. If this node does not have the Prepare, it votes no.
 func (s *settlement) orphan(from geo.NodeID, m *Orphan) {
+	// Links from different nodes are not ordered. Before the replacement is known here, Prepare may still be accepted.
 	if s.told == nil || s.told[m.Node] < m.Incarnation {
 		s.orphans = append(s.orphans, heldOrphan{from, m})
 		return
@@ -229,14 +239,16 @@ func (s *settlement) orphan(from geo.NodeID, m *Orphan) {
 		return
 	}
 	s.r.env.Mark(orphanRefused)
+	// Votes that arrived before Prepare have created an entry, which nothing else would remove.
 	delete(s.r.writer.open, m.ID)
 	s.ends(m.ID)
 	s.r.env.Send(from, &Settled{m.ID, Gone})
 }
 
-// ask sends another writer the vote of this writer's predecessor.
+// ask answers a request for the vote of this writer's lost predecessor.
 func (s *settlement) ask(from geo.NodeID, m *Ask) {
 	p, verdict := s.r.writer.open[m.ID], Gone
+	// The log proves a yes: a transaction is committed or prepared only after the predecessor's vote.
 	if s.committed.has(m.ID, m.Name) || p != nil && p.prepared && p.name == m.Name {
 		s.r.env.Mark(voteFound)
 		verdict = Yes
@@ -244,15 +256,15 @@ func (s *settlement) ask(from geo.NodeID, m *Ask) {
 	s.r.env.Send(from, &Settled{m.ID, verdict})
 }
 
-// settled handles a vote that replaces a missing vote. The vote is not missing if the transaction has ended, or the
-// vote is counted.
+// settled handles a vote that replaces a missing vote. It ignores the vote if the transaction has ended or a vote of
+// the sender was counted.
 func (s *settlement) settled(from geo.NodeID, m *Settled) {
 	if p := s.r.writer.open[m.ID]; p != nil && !slices.Contains(p.heard, from) {
 		s.r.writer.count(p, from, m.Verdict)
 	}
 }
 
-// inDoubt reports this node's knowledge of the transactions that are prepared at a new incarnation to that incarnation.
+// inDoubt answers a new incarnation that asks for the outcomes of its prepared transactions.
 func (s *settlement) inDoubt(from geo.NodeID, m *InDoubt) {
 	a := &Known{}
 	for _, t := range m.Transactions {
@@ -268,15 +280,16 @@ func (s *settlement) inDoubt(from geo.NodeID, m *InDoubt) {
 	s.r.env.Send(from, a)
 }
 
-// ends takes note that a transaction has ended.
+// ends records that a transaction has ended.
 func (s *settlement) ends(id txn.ID) {
 	if s.open[id] {
 		delete(s.open, id)
+		// An outcome is only safe from another loss once the log is durable up to its entry.
 		s.fence = s.r.wal.last
 	}
 }
 
-// whole reports whether nothing depends any more on the lost state of a writer.
+// whole reports whether no unfinished work depends on the lost state of a writer any more.
 func (s *settlement) whole() bool {
 	if s.told == nil {
 		return s.unanswered == 0

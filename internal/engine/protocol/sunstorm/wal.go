@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// EntryKind says what an entry of the log is about.
+// EntryKind is the kind of a log entry.
 type EntryKind uint8
 
 // The kinds of entries.
@@ -23,12 +23,12 @@ const (
 	AbortPrepared
 )
 
-// Entry is an entry of a writer's log. Its log sequence number is its place there, from 1.
+// Entry is an entry of a writer's log. Its log sequence number is its position in the log, from 1.
 type Entry struct {
 	Kind   EntryKind
 	ID     txn.ID
 	Writes []txn.WriteEntry
-	// Name is the name of a prepared transaction, where nodes are replaced.
+	// Name is the name of a prepared transaction; zero if nodes cannot be replaced.
 	Name Name
 }
 
@@ -39,11 +39,11 @@ type wal struct {
 	// last is the log sequence number of the last entry. Entries up to sent were sent to the storage copies, and entries
 	// up to shipped to the other regions. Entries up to durable are on a majority.
 	last, sent, durable, shipped uint64
-	// entries are those after shipped.
+	// entries are the entries after shipped.
 	entries []Entry
 	// acked is each storage copy's log position.
 	acked []uint64
-	// waiting are actions for when an entry is durable, in the order of the log.
+	// waiting are actions that wait for the log to become durable, ordered by lsn.
 	waiting []action
 }
 
@@ -53,7 +53,7 @@ type action struct {
 	deed
 }
 
-// deed is something that waits for the log.
+// deed is the part of an action that is executed.
 type deed interface{ do(w *writer) }
 
 func (l *wal) init(r *Replica) {
@@ -67,15 +67,16 @@ func (l *wal) append(e Entry) {
 	l.entries = append(l.entries, e)
 }
 
-// whenDurable does something once all that was appended is durable.
+// whenDurable executes d once all entries that are now in the log are durable.
 func (l *wal) whenDurable(d deed) { l.waiting = append(l.waiting, action{l.last, d}) }
 
-// flush sends new entries to the storage copies, executes the actions that have waited for durable entries, and ships
-// these entries.
+// flush sends new entries to the storage copies, executes the actions whose entries have become durable, and ships
+// durable entries to the other regions.
 func (l *wal) flush() {
 	if !l.r.recovery.hasLog() {
 		return
 	}
+	// An action may append entries, which are sent in the same step.
 	for {
 		if l.sent < l.last {
 			first := l.sent + 1
@@ -97,7 +98,7 @@ func (l *wal) flush() {
 	l.r.replacement.flush()
 }
 
-// advance finds the durable entries: the entries on the writer and on enough storage copies for a majority.
+// advance sets durable to the last entry that a majority of the writer and its storage copies has.
 func (l *wal) advance() {
 	needed := (len(l.acked) + 1) / 2
 	if needed == 0 {
@@ -106,6 +107,7 @@ func (l *wal) advance() {
 	}
 	sorted := slices.Clone(l.acked)
 	slices.Sort(sorted)
+	// After a storage copy was replaced, its position starts again at 0. Durable entries stay durable.
 	l.durable = max(l.durable, sorted[len(sorted)-needed])
 }
 
@@ -115,6 +117,7 @@ func (l *wal) replaced(n geo.NodeID) { l.acked[l.r.topology.ReplicaOf(n)-1] = 0 
 // persisted records a copy's log position. The copy is a storage copy, or a copy in another region when the writer or
 // the copy has been replaced.
 func (l *wal) persisted(from geo.NodeID, lsn uint64) {
+	// A copy with a position below needed is still missing entries of the recovered log.
 	if lsn >= l.r.replacement.needed {
 		l.r.replacement.lacking[from] = false
 	}
@@ -123,7 +126,7 @@ func (l *wal) persisted(from geo.NodeID, lsn uint64) {
 	}
 }
 
-// majority reports whether the writer and as many storage copies as make a majority have the log up to an entry.
+// majority reports whether the log up to lsn is on a majority of the writer and its storage copies.
 func (l *wal) majority(lsn uint64) bool {
 	has := 1
 	for _, acked := range l.acked {
@@ -164,8 +167,8 @@ type copyOf struct {
 	newest txn.ID
 }
 
-// apply applies a part of another writer's log. Parts arrive in order. A new incarnation has some of the log from a
-// copy.
+// apply handles a part of another writer's log. Parts arrive in order. A new incarnation already has the entries that a
+// received copy contains, and skips them.
 func (r *Replica) apply(from geo.NodeID, m *Log) {
 	home := r.topology.RegionOf(from)
 	if r.replacement.holds(home, m) {
@@ -177,6 +180,7 @@ func (r *Replica) apply(from geo.NodeID, m *Log) {
 	}
 	entries := m.Entries[min(c.next-m.First, uint64(len(m.Entries))):]
 	c.next += uint64(len(entries))
+	// The region's own storage confirms entries for durability, so it never lags.
 	if near := home == r.region; near || r.lag == 0 {
 		r.applyAll(home, entries)
 		if near {
@@ -199,7 +203,7 @@ type lag struct {
 	entries []Entry
 }
 
-// catchUp applies the parts that are due.
+// catchUp applies the parts whose lag has passed.
 func (r *Replica) catchUp() {
 	for now := r.env.Now(); r.lagging.Len() > 0; r.lagging.Pop() {
 		l := r.lagging.Front()
@@ -246,7 +250,7 @@ func (r *Replica) applyEntry(c *copyOf, e *Entry) {
 	}
 }
 
-// install makes a transaction's writes the newest versions of their rows.
+// install installs a transaction's writes as a new version of the store.
 func (r *Replica) install(writes []txn.WriteEntry, id txn.ID) {
 	r.version++
 	r.store.Install(writes, r.version, id)

@@ -1,6 +1,6 @@
-// Package etcdtest starts a real etcd for tests, with one member or several, on the loopback interface, in a folder of
-// the test. It uses the program that the tests of controllers use, or the installed program. If there is none, tests
-// are skipped.
+// Package etcdtest starts a real etcd cluster for tests, with one or more members, on the loopback interface. Its files
+// are in a temporary folder. It runs the etcd in KUBEBUILDER_ASSETS, which the controller tests use, or else the
+// installed etcd. Tests are skipped if there is neither.
 package etcdtest
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/postgres/postgrestest"
 )
 
-// readyWithin bounds the start of a cluster, and poll is the polling interval.
+// readyWithin is the timeout for the start of a cluster, and poll is the polling interval.
 const (
 	readyWithin = 20 * time.Second
 	poll        = 20 * time.Millisecond
 )
 
-// Member is a member of a cluster that runs.
+// Member is a running member of a cluster.
 type Member struct {
 	// Address is host:port on the loopback interface.
 	Address string
@@ -36,10 +36,10 @@ type Member struct {
 	log     string
 	ended   chan struct{}
 	number  int
-	proxies []*postgrestest.Proxy // before the members of StartApart, for each other
+	proxies []*postgrestest.Proxy // all members' proxies for peer traffic; nil unless started by StartApart
 }
 
-// program is etcd. It skips the test where there is none.
+// program returns the path of etcd. It skips the test if etcd is not installed.
 func program(t testing.TB) string {
 	t.Helper()
 	if folder := os.Getenv("KUBEBUILDER_ASSETS"); folder != "" {
@@ -54,20 +54,20 @@ func program(t testing.TB) string {
 	return path
 }
 
-// Start starts a cluster of the given number of members and stops it with the test. It adds these settings to the usual
-// settings, as in "--max-txn-ops=64".
+// Start starts a cluster with the given number of members, and stops it when the test ends. settings are additional
+// flags, such as "--max-txn-ops=64".
 func Start(t testing.TB, members int, settings ...string) []*Member {
 	t.Helper()
 	return start(t, "http", members, false, settings...)
 }
 
-// StartApart starts a cluster whose members can be isolated from each other.
+// StartApart starts a cluster whose members Isolate can partition from each other.
 func StartApart(t testing.TB, members int) []*Member {
 	t.Helper()
 	return start(t, "http", members, true)
 }
 
-// StartTLS starts a member with a self-signed certificate for 127.0.0.1, whose authority caFile holds.
+// StartTLS starts a single member with a self-signed certificate for 127.0.0.1. caFile has the certificate.
 func StartTLS(t testing.TB) (m *Member, caFile string) {
 	t.Helper()
 	certificate, key := postgrestest.Certify(t)
@@ -93,9 +93,9 @@ func start(t testing.TB, scheme string, members int, apart bool, settings ...str
 			t.Error(err)
 		}
 	})
-	ports := postgrestest.FreeAddresses(t, 2*members) // of clients and of other members
+	ports := postgrestest.FreeAddresses(t, 2*members) // client and peer port of each member
 	var cluster []string
-	advertised := make([]string, members) // to other members
+	advertised := make([]string, members) // peer URLs
 	var proxies []*postgrestest.Proxy
 	for i := range members {
 		advertised[i] = "http://" + ports[2*i+1]
@@ -140,7 +140,7 @@ func start(t testing.TB, scheme string, members int, apart bool, settings ...str
 	return all
 }
 
-// Client is a client of the member, closed with the test; user may be empty.
+// Client returns a client of the member, which is closed when the test ends. user may be empty.
 func (m *Member) Client(t testing.TB, user, password string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Address}, DialTimeout: readyWithin, Logger: zap.NewNop(), Username: user, Password: password})
@@ -151,7 +151,7 @@ func (m *Member) Client(t testing.TB, user, password string) *clientv3.Client {
 	return c
 }
 
-// ready waits until the member knows a leader.
+// ready waits until the member answers a linearizable read, for which it needs a leader.
 func (m *Member) ready(t testing.TB, encryption *tls.Config) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), readyWithin)
@@ -160,7 +160,7 @@ func (m *Member) ready(t testing.TB, encryption *tls.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // it has its answer
+	defer c.Close() //nolint:errcheck // its answers have been read
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
@@ -179,7 +179,7 @@ func (m *Member) ready(t testing.TB, encryption *tls.Config) {
 	}
 }
 
-// Keys are the keys below a prefix.
+// Keys returns the keys with a prefix.
 func (m *Member) Keys(t testing.TB, prefix string) (keys []string) {
 	t.Helper()
 	r, err := m.Client(t, "", "").Get(t.Context(), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
@@ -215,15 +215,15 @@ func (m *Member) Lead(t testing.TB) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer leader.Close() //nolint:errcheck // it has its answer
+		defer leader.Close() //nolint:errcheck // its answers have been read
 		if _, err := leader.MoveLeader(t.Context(), own.Header.MemberId); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// Isolate permanently partitions a member of StartApart from the others. It still answers its clients, as far as it can
-// alone.
+// Isolate permanently partitions a member of StartApart from the other members. It still answers requests that need no
+// other member.
 func (m *Member) Isolate(t testing.TB) {
 	t.Helper()
 	own, err := m.Client(t, "", "").Status(t.Context(), m.Address)
@@ -234,6 +234,8 @@ func (m *Member) Isolate(t testing.TB) {
 	from := fmt.Appendf(nil, "X-Server-From: %x\r\n", own.Header.MemberId)
 	for i, p := range m.proxies {
 		p.Judge(func(sent []byte) postgrestest.Fate {
+			// Members dial each other in both directions: block the member's own proxy, and its connections through all
+			// others.
 			if i == m.number || bytes.Contains(sent, from) {
 				return postgrestest.Lost
 			}
@@ -243,10 +245,10 @@ func (m *Member) Isolate(t testing.TB) {
 	}
 }
 
-// Pause stops the member where it is, until Continue: its connections stay, and it says nothing.
+// Pause suspends the member's process until Continue. Its connections stay open, but it sends nothing.
 func (m *Member) Pause(t testing.TB) { m.signal(t, syscall.SIGSTOP) }
 
-// Continue lets a paused member go on.
+// Continue resumes a paused member.
 func (m *Member) Continue(t testing.TB) { m.signal(t, syscall.SIGCONT) }
 
 func (m *Member) signal(t testing.TB, s os.Signal) {
@@ -256,7 +258,7 @@ func (m *Member) signal(t testing.TB, s os.Signal) {
 	}
 }
 
-// Stop stops the member immediately, as if its machine had lost its power.
+// Stop kills the member immediately, like a power failure of its machine.
 func (m *Member) Stop(t testing.TB) {
 	t.Helper()
 	select {
