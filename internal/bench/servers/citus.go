@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// citus is PostgreSQL with the extension Citus: a coordinator in the first region, and workers in all of them. Facts
-// are from Citus's documentation and the repository of its image.
+// citus is PostgreSQL with the extension Citus: a coordinator in the first region, and workers in all regions. The
+// facts are from Citus's documentation and the repository of its image.
 var citus = cluster{
 	facts: Facts{
 		Product: "Citus", Protocol: "PostgreSQL", Port: 5432, User: "postgres",
@@ -38,10 +38,10 @@ var citus = cluster{
 const citusImage = "docker.io/citusdata/citus:14.1.0"
 
 var (
-	// The image starts a temporary server to create its files, which answers only the pod itself. The probe therefore uses
-	// the pod's address.
+	// To create its files, the image starts a temporary server that answers only inside the pod. The probe therefore
+	// connects to the pod's address.
 	citusReady = &v1alpha1.PodReady{Command: []string{"bash", "-c", `exec pg_isready -q -h "$POD_IP" -p 5432`}}
-	// citusSettings are the settings of PostgreSQL, and the settings that Citus adds.
+	// citusSettings are PostgreSQL's settings and those that Citus adds.
 	citusSettings = func() map[string]*regexp.Regexp {
 		out := map[string]*regexp.Regexp{"citus.max_cached_conns_per_worker": integer, "citus.node_connection_timeout": duration, "citus.shard_count": someInteger}
 		for name, rule := range postgresSettings {
@@ -51,8 +51,8 @@ var (
 	}()
 )
 
-// citusArgs are PostgreSQL's. A connection to another region takes round trips, so more than one is kept for each
-// worker.
+// citusArgs returns the arguments of a server. It caches several connections per worker, because opening a connection
+// to another region takes several round trips.
 func citusArgs(settings map[string]string) []string {
 	all := map[string]string{"citus.max_cached_conns_per_worker": "8", "wal_level": "logical", "max_prepared_transactions": "200"}
 	maps.Copy(all, settings)
@@ -63,15 +63,15 @@ func citusArgs(settings map[string]string) []string {
 	return args
 }
 
-// The image's own entry point makes the files and the extension; it keeps PGPASSWORD, by which servers log in at each
-// other.
+// citusServer runs the image's entry point, which creates the files and the extension. It keeps PGPASSWORD, with which
+// servers log in to each other.
 const citusServer = `set -eu
 export PGDATA=/data/db PGPASSWORD="$POSTGRES_PASSWORD"
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
 exec docker-entrypoint.sh postgres "$@"
 `
 
-// citusNodes registers the other nodes at the coordinator. A repeated registration changes nothing.
+// citusNodes registers the other nodes with the coordinator. Registering a node again changes nothing.
 const citusNodes = `set -eu
 export PGHOST=${GEOBENCH_HOSTS_COORD%%,*} PGUSER=postgres PGDATABASE=postgres PGPASSWORD="$POSTGRES_PASSWORD" PGCONNECT_TIMEOUT=10
 query() { psql -v ON_ERROR_STOP=1 -q -A -t -c "$1" >/dev/null; }

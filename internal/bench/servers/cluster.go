@@ -16,29 +16,29 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// cluster describes a vendor's database with several kinds of servers, as data. None of these databases has been run
-// yet, and no client here has been tested with them.
+// cluster describes, as data, a vendor's database with several kinds of servers. None of these databases has been run
+// yet, nor has any client here been tested with them.
 type cluster struct {
 	facts Facts
 	parts []part
-	// copies: parameter replicas sets the number of copies of its rows, in as many regions.
+	// copies is set if the parameter replicas sets the number of copies of its rows, in the same number of regions.
 	copies bool
-	// leader: parameter leader names the leading region, one of the regions with pods of this part; empty if there is no
-	// such parameter.
+	// leader is the part whose regions the parameter leader selects from, or "" if there is no such parameter. The
+	// parameter names the leading region.
 	leader string
-	// logins are its users, the clients' user first, and database is the clients' database.
+	// logins are the users of the database, the clients' user first. database is the clients' database.
 	logins   []login
 	database string
-	// knobs fills in settings, by name, that depend on the longest round trip, and finds incompatible settings.
+	// knobs adds the settings that depend on the longest round trip, by name, and reports incompatible settings.
 	knobs func(r *reading, set map[string]string)
-	// steps are the steps of spec.init.
+	// steps returns the steps of spec.init.
 	steps func(*reading) []v1alpha1.InitStep
 }
 
-// part is one kind of servers.
+// part is one kind of server.
 type part struct {
 	name string
-	// image is pinned, and user the number that its server runs as.
+	// image is pinned to a version. user is the numeric user ID that the server runs as.
 	image string
 	user  int64
 	ports []v1alpha1.PodPort
@@ -46,28 +46,30 @@ type part struct {
 	after []v1alpha1.RoleAfter
 	lists []v1alpha1.HostList
 	env   []v1alpha1.PodEnv
-	// secret is the variable that has the password of the database's user; empty for none.
+	// secret is the environment variable for the password of the database's first user, or "" if the part needs none.
 	secret string
-	// copies: it is in the first regions only, one for each copy of a row. first: it is in the first region only.
+	// copies is set if the part runs only in the first regions, one region for each copy. first is set if it runs only in
+	// the first region.
 	copies, first bool
 	client        bool
-	// settings are the settings that parameters settings.NAME may set, with the form of their values; two parts may have
-	// the same. defaults replace vendor defaults that assume a dedicated machine.
+	// settings are the settings that parameters settings.NAME may set, with the form of their values. Two parts may share
+	// a setting. defaults replace vendor defaults that assume a dedicated machine.
 	settings map[string]*regexp.Regexp
 	defaults map[string]string
-	// script is the shell's. It becomes the server.
+	// script is run by shell. It ends with an exec of the server.
 	shell, script string
-	// args are the script's, made of the settings by name.
+	// args returns the script's arguments for the part's settings.
 	args func(settings map[string]string) []string
-	// servicePerPod: servers know each other by address, and each has a permanent address.
+	// servicePerPod is set if servers identify each other by IP address. Each pod then has a Service with a permanent
+	// address.
 	servicePerPod bool
-	// volumes in addition to data, which holds up to disk, or 8Gi.
+	// volumes are needed in addition to data. disk is the size limit of data; empty means 8Gi.
 	volumes []v1alpha1.PodVolume
 	disk    string
 	memory  string
 }
 
-// server renders a cluster.
+// server returns the server that renders the cluster.
 func (c cluster) server() server {
 	settings := map[string]*regexp.Regexp{}
 	for _, p := range c.parts {
@@ -83,13 +85,14 @@ func (c cluster) server() server {
 			family, what, _ := strings.Cut(name, ".")
 			switch {
 			case name == "replicas" && c.copies:
+				// An even number of copies tolerates no more losses than one copy less.
 				n, err := strconv.Atoi(value)
 				if err != nil || n < 1 || n > 5 || n%2 == 0 || n > len(r.regions) {
 					r.bad(name, value, "%q is not 1, 3 or 5, and at most the number of regions, which is %d", value, len(r.regions))
 				}
 				r.words[name] = value
 			case name == "leader" && c.leader != "":
-				r.words[name] = value // held against the regions once the number of copies is known
+				r.words[name] = value // checked against the regions in render, once the number of copies is known
 			case family == "perRegion" && slices.ContainsFunc(c.parts, func(p part) bool { return p.name == what && !p.copies && !p.first }):
 				if n, err := strconv.Atoi(value); err != nil || n < 1 || n > 9 {
 					r.bad(name, value, "%q is not a number of servers from 1 to 9", value)
@@ -109,7 +112,7 @@ func (c cluster) server() server {
 	}
 }
 
-// images are the parts that have an image of their own.
+// images returns the parts that have separate images.
 func (c cluster) images() (parts []string) {
 	seen := map[string]bool{}
 	for _, p := range c.parts {
@@ -121,7 +124,7 @@ func (c cluster) images() (parts []string) {
 	return parts
 }
 
-// parameters are the names of all of them.
+// parameters returns the names of all parameters.
 func (c cluster) parameters(settings map[string]*regexp.Regexp) []string {
 	known := append(slices.Sorted(maps.Keys(settings)), "user")
 	if images := c.images(); len(images) == 1 {
@@ -146,7 +149,8 @@ func (c cluster) parameters(settings map[string]*regexp.Regexp) []string {
 	return known
 }
 
-// copiesOf is the number of copies of a database's rows: three, if there are that many regions.
+// copiesOf returns the number of copies of a database's rows. The default is three, or the number of regions if that is
+// smaller.
 func copiesOf(r *reading) int {
 	if n, err := strconv.Atoi(r.words["replicas"]); err == nil {
 		return n
@@ -203,6 +207,7 @@ func (c cluster) render(r *reading) ([]v1alpha1.Role, []v1alpha1.InitStep) {
 			}
 		}
 		user := p.user
+		// The parameter user replaces the user of every part.
 		if r.user != c.parts[0].user {
 			user = r.user
 		}
@@ -232,6 +237,7 @@ func (c cluster) render(r *reading) ([]v1alpha1.Role, []v1alpha1.InitStep) {
 		if n, err := strconv.Atoi(r.words["perRegion."+p.name]); err == nil {
 			role.PerRegion = int32(n)
 		}
+		// The part's memory is only a default; the spec's resources apply to all parts.
 		if len(r.Spec.Resources.Requests) == 0 && len(r.Spec.Resources.Limits) == 0 {
 			role.Resources = requests(p.memory)
 		}
@@ -240,7 +246,7 @@ func (c cluster) render(r *reading) ([]v1alpha1.Role, []v1alpha1.InitStep) {
 	return roles, c.steps(r)
 }
 
-// flags are the settings as arguments.
+// flags returns the settings as command-line arguments.
 func flags(settings map[string]string) (args []string) {
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		args = append(args, "--"+name+"="+settings[name])
@@ -248,25 +254,25 @@ func flags(settings map[string]string) (args []string) {
 	return args
 }
 
-// none has no arguments.
+// none returns no arguments.
 func none(map[string]string) []string { return nil }
 
-// milliseconds is a duration as a whole number of them, rounded up.
+// milliseconds returns d in milliseconds, rounded up.
 func milliseconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
 }
 
-// fill sets a setting that is not set.
+// fill sets a setting unless it is already set.
 func fill(set map[string]string, name, value string) {
 	if _, ok := set[name]; !ok {
 		set[name] = value
 	}
 }
 
-// step is a step of spec.init.
+// step returns a step of spec.init with a timeout of 10 minutes.
 func step(name, role string, command ...string) v1alpha1.InitStep {
 	return v1alpha1.InitStep{Name: name, Role: role, Command: command, Timeout: v1alpha1.DurationOf(10 * time.Minute)}
 }
 
-// leaderOf is the region that is to lead.
+// leaderOf returns the region that must lead; the default is the first region.
 func leaderOf(r *reading) string { return cmp.Or(r.words["leader"], r.regions[0]) }

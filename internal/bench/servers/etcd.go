@@ -11,12 +11,12 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// goDuration is a duration as Go's programs take it.
+// goDuration matches a duration in Go's format.
 var goDuration = regexp.MustCompile(`^[0-9]+(ms|s|m|h)$`)
 
-// etcd is a cluster whose members are all pods; the clients of each region talk to the region's first member. The image
-// is the official image, which has no shell. A member requires no authentication: the login exists only because every
-// database here has one.
+// etcd is a cluster of which every pod is a member. The clients of each region connect to the region's first member.
+// The image is the official one, which has no shell. Members require no authentication; the login exists only because
+// every database here has one.
 var etcd = server{
 	product: "etcd",
 	settings: map[string]*regexp.Regexp{
@@ -40,16 +40,16 @@ var etcd = server{
 
 var trueOrFalse = regexp.MustCompile(`^(true|false)$`)
 
-// Heartbeats and elections, in milliseconds: etcd's defaults, 100 and 1000, take a slow link for a dead leader. etcd's
-// tuning guide asks for about a round trip and for ten.
+// Heartbeat interval and election timeout, in milliseconds. With etcd's defaults, 100 and 1000, a member takes a leader
+// behind a slow link for dead. etcd's tuning guide recommends about one and ten round trips.
 const (
 	etcdHeartbeat = "300"
 	etcdElection  = "3000"
 )
 
-// etcdReady is answered once a member has joined the cluster, which takes a majority, and then from its local copy. A
-// member that a fault partitions stays ready, and so does a member without free space, since runs measure their
-// behavior.
+// etcdReady is the path of the readiness probe. A member answers it once it has joined the cluster, which takes a
+// majority, and then from its local copy. A partitioned member stays ready, and so does a member without free space,
+// because runs measure their behavior.
 const etcdReady = "/health?serializable=true&exclude=NOSPACE"
 
 func etcdPods(r *reading) *v1alpha1.Pods {
@@ -59,7 +59,7 @@ func etcdPods(r *reading) *v1alpha1.Pods {
 	}
 	flags := map[string]string{
 		"heartbeat-interval": etcdHeartbeat, "election-timeout": etcdElection,
-		// The clients' requests are as large as they take the servers' limit to be.
+		// the clients build requests up to this limit, so the servers must accept it
 		"max-txn-ops": cmp.Or(r.clients["maxTxnOps"], "128"),
 	}
 	for name, value := range r.settings {

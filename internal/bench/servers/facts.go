@@ -5,34 +5,34 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Facts are the properties of a vendor's database that loading and measuring require, from the vendor's documentation.
-// These databases have not been run here yet.
+// Facts are the properties of a vendor's database that loading and measuring depend on, taken from the vendor's
+// documentation. These databases have not been run here yet.
 type Facts struct {
-	// Product is what people call it.
+	// Product is the product's common name.
 	Product string
-	// Protocol is the clients' protocol, and Port the port; User is a user that exists from the start.
+	// Protocol and Port are the clients' protocol and port. User is a user that exists from the start.
 	Protocol string
 	Port     int32
 	User     string
-	// Isolation are the levels that it knows, the default first.
+	// Isolation lists the supported isolation levels, the default first.
 	Isolation []string
-	// Retry lists the errors after which a transaction was rolled back and may be retried. After the errors in Ambiguous
-	// it is unknown whether it was committed.
+	// Retry lists the errors after which a transaction was rolled back and may be retried. Ambiguous lists the errors
+	// after which it is unknown whether the transaction was committed.
 	Retry, Ambiguous []string
-	// Tolerates describes the losses that it survives, as it is deployed here.
+	// Tolerates describes the losses that the database survives, as deployed here.
 	Tolerates string
-	// Placement describes how rows get a home.
+	// Placement describes how rows are assigned to home regions.
 	Placement string
-	// Licence in a few words.
+	// Licence is a short description of the licence.
 	Licence string
-	// Unmeasured is the reason why no built-in client can measure it; empty if a client can.
+	// Unmeasured is the reason why no built-in client can measure the database, or "" if one can.
 	Unmeasured string
 }
 
-// FactsOf returns the facts of a deployed database that has not been run yet; nil for every other database.
+// FactsOf returns the facts of a deployed database that has not been run yet, or nil for any other database.
 func FactsOf(engine string) *Facts { return kinds[engine].facts }
 
-// open describes, for each deployed database without authentication, the resulting access.
+// open describes the access to each deployed database that requires no authentication.
 var open = map[string]string{
 	"cockroachdb": "CockroachDB runs with --insecure: whoever reaches port 26257 of a server is root, without a password and without TLS",
 	"etcd":        "etcd has no users: whoever reaches port 2379 of a member reads and writes all keys, and whoever reaches 2380 is taken for a member",
@@ -41,10 +41,11 @@ var open = map[string]string{
 	"yugabytedb":  "YugabyteDB runs without ysql_enable_auth: whoever reaches port 5433 of a server is its administrator, and masters ask nobody who he is",
 }
 
-// Open describes the access to a deployed database that needs no authentication; empty if there is none.
+// Open describes the access to a deployed database that requires no authentication. It returns "" if the database
+// requires it.
 func Open(engine string) string { return open[engine] }
 
-// requests of memory, which bound it too: servers of these databases size themselves by it.
+// requests returns a memory request with an equal limit, because these databases size themselves by the limit.
 func requests(memory string) corev1.ResourceRequirements {
 	q := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
 	return corev1.ResourceRequirements{Requests: q, Limits: q.DeepCopy()}

@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	// shortSize is a size as MariaDB takes it.
+	// shortSize matches a size in MariaDB's format.
 	shortSize = regexp.MustCompile(`^[0-9]+[KMG]$`)
-	// period is a duration as Galera takes it.
+	// period matches a duration in Galera's format.
 	period = regexp.MustCompile(`^PT[0-9]+(\.[0-9]+)?S$`)
 )
 
-// galera is MariaDB with Galera: every pod accepts writes, and the clients of each region talk to the region's first
-// pod. The image is the official image of MariaDB, whose user mysql is 999.
+// galera is MariaDB with Galera. Every pod accepts writes, and the clients of each region connect to the region's first
+// pod. The image is the official image of MariaDB, in which user mysql has ID 999.
 var galera = server{
 	product: "MariaDB or Galera",
 	settings: map[string]*regexp.Regexp{
@@ -56,14 +56,14 @@ var galera = server{
 	pods:   galeraPods,
 }
 
-// What Galera's documentation advises over wide-area networks (WAN Replication): its defaults of 4 and 2 messages under
-// way carry less than a megabyte per second over 200 ms.
+// Send windows that Galera's documentation recommends for wide-area networks (WAN Replication). With the defaults of 4
+// and 2 messages in flight, a link of 200 ms carries less than a megabyte per second.
 const (
 	galeraSendWindow = "1024"
 	galeraUserWindow = "512"
 )
 
-// galeraDatabase is what clients use.
+// galeraDatabase is the clients' database.
 const galeraDatabase = "bench"
 
 func galeraPods(r *reading) *v1alpha1.Pods {
@@ -96,17 +96,17 @@ func galeraPods(r *reading) *v1alpha1.Pods {
 			Ports: []v1alpha1.PodPort{
 				{Name: "mysql", Port: 3306}, {Name: "members", Port: 4567}, {Name: "increments", Port: 4568}, {Name: "snapshots", Port: 4444},
 			},
-			// A server listens once it has its copy. A check for Synced would be stricter, but would make a server that a fault
-			// partitions unready, which stops runs.
+			// The default probe connects: a server listens once it has its copy. A check for the state Synced would be
+			// stricter, but would make a partitioned server unready, which stops runs.
 		},
 		Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Database: galeraDatabase}},
 	}
 }
 
-// galeraScript creates the first server's files unless they exist, and then becomes a server. The other servers get
-// their files from a running server, including users and passwords. Only the first server may start a cluster: with new
-// files, or if it was the cluster's last server and no other server answers. A second cluster alongside the other
-// servers would go unnoticed.
+// galeraScript creates the first server's files unless they exist, and then runs a server. The other servers copy their
+// files, including users and passwords, from a running server. Only the first server may start a cluster: if its files
+// are new, or if it was the last server of the cluster and no other server answers. Otherwise a second cluster could
+// start unnoticed alongside the running servers.
 const galeraScript = `set -eu
 umask 077
 db=/data/db new=/data/new first=${GEOBENCH_HOSTS%%,*}

@@ -12,9 +12,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// oceanbase consists of servers that are all alike. Each region is a zone of servers with a copy of all rows; clients
-// have a separate tenant. Servers know each other by IP address, so each has the address of a Service. Facts are from
-// OceanBase's documentation, its operator and its images.
+// oceanbase consists of identical servers. Each region is a zone whose servers have a copy of all rows; clients have a
+// separate tenant. Servers identify each other by IP address, so each has a Service with a permanent address. The facts
+// are from OceanBase's documentation, its operator and its images.
 var oceanbase = cluster{
 	facts: Facts{
 		Product: "OceanBase", Protocol: "MySQL", Port: 2881, User: "bench@bench, of the tenant bench, made as the cluster begins; root has no password",
@@ -29,13 +29,14 @@ var oceanbase = cluster{
 	parts: []part{{
 		name: "observer", image: "docker.io/oceanbase/oceanbase-cloud-native:4.3.5.3-103000092025080818", user: 65532, client: true, memory: "8Gi", disk: "24Gi",
 		secret: "BENCH_PASSWORD", servicePerPod: true,
-		// A connection only: it accepts some before the cluster has begun, and steps wait for no more than that.
+		// The default probe only connects. A server accepts connections before the cluster starts, and the steps need no
+		// more than that.
 		ports: []v1alpha1.PodPort{{Name: "sql", Port: 2881}, {Name: "rpc", Port: 2882}},
 		settings: map[string]*regexp.Regexp{
 			"cpu_count": someInteger, "datafile_size": shortSize, "log_disk_size": shortSize, "memory_limit": shortSize, "rpc_timeout": someDuration, "system_memory": shortSize,
 		},
-		// The vendor's defaults are shares of the machine. Its operator gives a server a minimum number of threads, whatever
-		// its CPU.
+		// The vendor's defaults are shares of the machine. cpu_count follows the vendor's operator, which gives a server a
+		// minimum number of threads whatever its CPU limit is.
 		defaults: map[string]string{"cpu_count": "16", "datafile_size": "5G", "log_disk_size": "12G", "memory_limit": "6G", "system_memory": "1G"},
 		shell:    "bash", script: oceanbaseServer, args: oceanbaseOptions,
 	}},
@@ -70,16 +71,18 @@ var oceanbase = cluster{
 }
 
 const (
-	// oceanbaseTenant is the clients' tenant, its database, and its user.
+	// oceanbaseTenant is the name of the clients' tenant, its database and its user.
 	oceanbaseTenant = "bench"
 	// oceanbaseZones is the maximum number of voting copies of a row.
 	oceanbaseZones = 7
 )
 
-// zone is the name of a region's zone in OceanBase, by its number from 0: names of regions have dashes.
+// zone returns the name of the OceanBase zone of a region, by index. Region names cannot be used, because they contain
+// dashes.
 func zone(region int) string { return fmt.Sprintf("z%d", region+1) }
 
-// oceanbaseOptions are the settings as one argument. Units of two GiB are allowed, and logs do not fill the disk.
+// oceanbaseOptions returns the settings as a single argument. It allows resource units of 2 GiB, and limits the logs so
+// that they do not fill the disk.
 func oceanbaseOptions(settings map[string]string) []string {
 	all := map[string]string{"__min_full_resource_pool_memory": "2147483648", "enable_syslog_recycle": "true", "max_syslog_file_count": "4"}
 	maps.Copy(all, settings)
@@ -90,8 +93,8 @@ func oceanbaseOptions(settings map[string]string) []string {
 	return []string{strings.Join(options, ",")}
 }
 
-// An observer announces the address of its Service, which is permanent, and listens on all its addresses. An observer
-// with existing files knows its options.
+// oceanbaseServer starts an observer. It announces the permanent address of its Service, and listens on all addresses.
+// An observer with existing files has its options there.
 const oceanbaseServer = `set -eu
 unset BENCH_PASSWORD
 home=/home/admin/oceanbase
@@ -106,12 +109,13 @@ exec "$home/bin/observer" --nodaemon --appname geobench --cluster_id 1 --zone "z
   -p 2881 -P 2882 -d /data/store -l WARN -o "$1"
 `
 
-// oceanbaseSQL asks the first server, as a user, for statements from the standard input: passwords are in no argument.
+// oceanbaseSQL defines the function sql, which sends statements from standard input to the first server, as the given
+// user. No password is in an argument.
 const oceanbaseSQL = `client=$(command -v obclient || command -v mysql) || { echo "the image has neither obclient nor mysql, by which the step asks the servers"; exit 1; }
 sql() { "$client" --connect-timeout=10 -h "${GEOBENCH_HOSTS%%,*}" -P 2881 -u "$1" -N -B; }`
 
-// oceanbaseCluster starts a cluster of the first server of each region and adds the others, unless a cluster exists
-// already.
+// oceanbaseCluster bootstraps a cluster from the first server of each region unless one exists, and then adds the
+// missing servers.
 const oceanbaseCluster = `set -eu
 ` + oceanbaseSQL + `
 hosts=(${GEOBENCH_HOSTS//,/ }) regions=(${GEOBENCH_REGIONS//,/ }) first= more=()
@@ -135,8 +139,8 @@ for server in "${more[@]}"; do
 done
 `
 
-// oceanbaseMakesTenant creates the clients' tenant with a unit on each server, then its database and user. It keeps
-// existing objects unchanged.
+// oceanbaseMakesTenant creates the clients' tenant with a unit on each server, then its database and user. It does not
+// change existing objects.
 const oceanbaseMakesTenant = `set -eu
 ` + oceanbaseSQL + `
 zones=${2//F@/} zones="'${zones//,/\',\'}'"

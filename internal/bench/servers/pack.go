@@ -9,12 +9,12 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// pack describes a vendor's database as data: its servers are all alike, find each other by the list of hosts, and
-// distribute the rows themselves. None of these databases has been run yet, and no client here has been tested with
+// pack describes, as data, a vendor's database whose servers are identical, find each other by the list of hosts, and
+// distribute the rows themselves. None of these databases has been run yet, nor has any client here been tested with
 // them.
 type pack struct {
 	facts Facts
-	// image is pinned, and user the number that its server runs as.
+	// image is pinned to a version. user is the numeric user ID that the server runs as.
 	image string
 	user  int64
 	// login is the clients' user, and database the clients' database.
@@ -22,12 +22,12 @@ type pack struct {
 	database string
 	// ports are the servers' ports, the clients' port first.
 	ports []v1alpha1.PodPort
-	// ready is the probe for accepting clients.
+	// ready is the probe that succeeds once the server accepts clients.
 	ready *v1alpha1.PodReady
-	// env is the same in all pods, in addition to the variables of every pod.
+	// env are additional variables, the same in all pods.
 	env []v1alpha1.PodEnv
-	// script is a bash script. It gets the flags as its arguments, joins the servers to one cluster whatever the order of
-	// their starts, and becomes the server.
+	// script is a bash script whose arguments are the flags. It joins the servers to one cluster, in whatever order they
+	// start, and ends with an exec of the server.
 	script string
 	// flags are the flags that parameters settings.NAME may set, with the form of their values. defaults replace vendor
 	// defaults that assume a dedicated machine.
@@ -35,7 +35,7 @@ type pack struct {
 	defaults map[string]string
 }
 
-// server renders a pack.
+// server returns the server that renders the pack.
 func (p pack) server() server {
 	settings := map[string]*regexp.Regexp{}
 	for name, rule := range p.flags {
@@ -63,14 +63,14 @@ func (p pack) server() server {
 }
 
 var (
-	// binarySize is a size as CockroachDB takes it.
+	// binarySize matches a size in CockroachDB's format.
 	binarySize = regexp.MustCompile(`^[1-9][0-9]*(MiB|GiB)$`)
-	// someDuration is a goDuration that is longer than 0.
+	// someDuration matches a goDuration longer than 0.
 	someDuration = regexp.MustCompile(`^[1-9][0-9]*(ms|s)$`)
 )
 
-// cockroachdb is a cluster of servers that know their region (--locality), without certificates and passwords. Facts
-// are from CockroachDB's documentation of cockroach start and its Helm chart.
+// cockroachdb is a cluster of servers that know their region (--locality), without certificates and passwords. The
+// facts are from CockroachDB's documentation of cockroach start and its Helm chart.
 var cockroachdb = pack{
 	facts: Facts{
 		Product: "CockroachDB", Protocol: "PostgreSQL", Port: 26257, User: "root, without a password",
@@ -89,14 +89,14 @@ var cockroachdb = pack{
 		"max-offset":     someDuration,
 		"max-sql-memory": binarySize,
 	},
-	// The vendor's shares of the machine's memory are too large where a machine has several servers.
+	// The vendor's defaults are shares of the machine's memory, which are too large if several servers share a machine.
 	defaults: map[string]string{"cache": "128MiB", "max-sql-memory": "128MiB"},
 	script:   cockroachScript,
 }
 
-// cockroachScript becomes a server, and lets the first server start the cluster. The first server does so only while
-// all servers report that they belong to none. Otherwise a server whose files are gone, which joins the others, would
-// start a second cluster alongside them.
+// cockroachScript runs a server. On the first host it also initializes the cluster, but only while all servers report
+// that they belong to no cluster. Otherwise, if the first server lost its files, it would start a second cluster
+// alongside the other servers instead of joining them.
 const cockroachScript = `set -eu
 export PATH="/cockroach:$PATH" HOME=/data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done

@@ -13,11 +13,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// replicator is whom standbys stream as.
+// replicator is the user with which standbys stream.
 const replicator = "replicator"
 
-// postgres is a primary, with standbys that stream from it in all other pods. Clients log in as its superuser. The
-// image is the official image.
+// postgres is a primary and standbys, one in each other pod, that stream from it. Clients log in as the superuser. The
+// image is the official one.
 var postgres = server{
 	product:  "PostgreSQL",
 	settings: postgresSettings,
@@ -27,13 +27,13 @@ var postgres = server{
 	pods:   postgresPods,
 }
 
-// The synchronous replication of a commit.
+// The values of the parameter synchronous, which sets the synchronous replication of commits.
 const (
-	// syncOff: the primary's log alone.
+	// syncOff waits only for the primary's log.
 	syncOff = "Off"
-	// syncQuorum: commits wait for enough standbys that, together with the primary, most servers have the log.
+	// syncQuorum: commits wait until a majority of the servers, including the primary, has the log.
 	syncQuorum = "Quorum"
-	// syncRemoteApply: all standbys show it to readers.
+	// syncRemoteApply waits until readers of all standbys can see the commit.
 	syncRemoteApply = "RemoteApply"
 )
 
@@ -118,19 +118,22 @@ func postgresPods(r *reading) *v1alpha1.Pods {
 				r.password("REPLICATION_PASSWORD", 1),
 			},
 			Ports: []v1alpha1.PodPort{{Name: "postgres", Port: 5432}},
-			// A starting server listens, and refuses clients. Whether the other servers are reachable does not matter here.
+			// A starting server already accepts connections but rejects clients. Readiness must not depend on the
+			// reachability of other servers.
 			Ready: &v1alpha1.PodReady{Command: []string{"pg_isready", "-q", "-h", "127.0.0.1", "-p", "5432"}},
 		},
 		Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: primary, Database: "postgres"}},
 	}
 }
 
-// postgresArgs are the server's: the same for all, as a standby needs what its primary has.
+// postgresArgs returns the arguments of the servers. They are the same for all, because a standby needs the settings of
+// its primary.
 func postgresArgs(synchronous string, servers int, set map[string]string) []string {
 	args := []string{"listen_addresses=*", "port=5432", "unix_socket_directories=/data", "wal_level=replica", "hot_standby=on",
 		"max_wal_senders=" + strconv.Itoa(max(10, 2*servers)), "logging_collector=off"}
 	switch synchronous {
 	case syncQuorum:
+		// With the primary, servers/2 standbys are a majority of all servers.
 		args = append(args, "synchronous_commit=on", fmt.Sprintf("synchronous_standby_names=ANY %d (*)", servers/2))
 	case syncRemoteApply:
 		args = append(args, "synchronous_commit=remote_apply", fmt.Sprintf("synchronous_standby_names=ANY %d (*)", servers-1))

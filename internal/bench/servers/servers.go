@@ -1,6 +1,7 @@
-// Package servers renders a well-known database, named only by spec.engine, into the fields of spec.pods: image,
-// command, environment, ports, volumes, and client access. Later stages know only pods. It is pure: the same spec gives
-// the same pods, byte for byte. The passwords are in a Secret that the operator creates and that pods name.
+// Package servers renders a well-known database, which a spec names only by spec.engine, into the fields of spec.pods:
+// image, command, environment, ports, volumes and client access. Later stages handle only pods. Rendering is
+// deterministic: the same spec gives the same pods, byte for byte. Passwords are in a Secret that the operator creates
+// and that the pods refer to.
 package servers
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The keys of the Secrets, which are the keys of every client Secret.
+// The keys of the Secrets; every client Secret has these keys.
 const (
 	KeyUsername = "username"
 	KeyPassword = "password"
@@ -32,13 +33,13 @@ const (
 type Problem struct {
 	// Field is the path in the GeoDatabase, and Value the field's value.
 	Field, Value string
-	// Message describes the error and a correct value.
+	// Message describes the error and states a correct value.
 	Message string
-	// Known are the names that the last part of Field could have had, where it is none of them.
+	// Known are the valid names for the last part of Field, if that part is unknown.
 	Known []string
 }
 
-// login is a user that a server is made with.
+// login is a user that exists when a server is created.
 type login struct {
 	secret, user string
 }
@@ -46,34 +47,35 @@ type login struct {
 // server is a kind of database.
 type server struct {
 	// product is the product's common name. settings are the full names of the parameters that are passed to the servers
-	// unchanged, with the form of their values. The renderer sets the other parameters, or they would turn it into another
-	// database.
+	// unchanged, with the form of their values. All other parameters of the servers are fixed by the renderer, because
+	// changing them would make it a different database.
 	product  string
 	settings map[string]*regexp.Regexp
-	// image is the default, and user the number that it runs as there.
+	// image is the default image, and user the numeric user ID that it runs as.
 	image string
 	user  int64
-	// logins are its users, the clients' first; without any, its pods have no clients.
+	// logins are the users of the database, the clients' user first. Without logins, its pods have no clients.
 	logins []login
-	// shared: its servers distribute the rows themselves, and not every server has all rows.
+	// shared is set if the servers distribute the rows themselves, so that not every server has all rows.
 	shared bool
-	// own handles a parameter that is neither a setting nor common to all kinds, and reports whether it did. Unhandled
-	// parameters belong to the clients.
+	// own handles a parameter that is neither a setting nor common to all kinds. It reports whether it did; parameters
+	// that it does not handle belong to the clients.
 	own func(r *reading, name, value string) bool
-	// pods returns the remaining fields: image, user, and the common fields of all servers are filled in. A database of
-	// several kinds of servers has roles and steps instead.
+	// pods returns the fields that differ between databases; the caller fills in image, user and the fields that all
+	// servers share. A database with several kinds of servers has roles instead, which returns roles and initialization
+	// steps.
 	pods  func(*reading) *v1alpha1.Pods
 	roles func(*reading) ([]v1alpha1.Role, []v1alpha1.InitStep)
-	// images: its kinds of servers have separate images, and there is no common image.
+	// images is set if its kinds of servers have separate images and there is no common image.
 	images bool
-	// facts are the facts of a database that has not been run yet; nil for a database that has.
+	// facts are the facts of a database that has not been run yet, else nil.
 	facts *Facts
 }
 
 var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd, "cockroachdb": cockroachdb.server(),
 	"yugabytedb": yugabytedb.server(), "tidb": tidb.server(), "citus": citus.server(), "oceanbase": oceanbase.server()}
 
-// reading holds a database's parameters, by kind.
+// reading is a database's parameters, grouped by kind.
 type reading struct {
 	*v1alpha1.GeoDatabase
 	kind     server
@@ -81,9 +83,9 @@ type reading struct {
 	image    string
 	user     int64
 	settings map[string]string
-	words    map[string]string // the kind's own, as it took them
+	words    map[string]string // parameters that kind.own handled
 	clients  map[string]string
-	// longest is the longest round trip between two of its regions; 0 where that is not known.
+	// longest is the longest round trip between two of its regions; 0 if unknown.
 	longest  time.Duration
 	problems []Problem
 }
@@ -92,7 +94,7 @@ func (r *reading) bad(name, value, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
-// word takes a parameter whose value is one of some words.
+// word sets a parameter whose value must be one of words.
 func (r *reading) word(name, value string, words []string) {
 	if !slices.Contains(words, value) {
 		r.bad(name, value, "%q is not one of %s", value, strings.Join(words, ", "))
@@ -101,12 +103,12 @@ func (r *reading) word(name, value string, words []string) {
 	r.words[name] = value
 }
 
-// servers is the number of servers.
+// servers returns the number of servers.
 func (r *reading) servers() int { return len(r.regions) * r.perRegion() }
 
 func (r *reading) perRegion() int { return int(max(r.Spec.NodesPerRegion(), 1)) }
 
-// hosts are the hosts of all servers, in the order of regions and numbers.
+// hosts returns the hosts of all servers, ordered by region and number.
 func (r *reading) hosts() (hosts []string) {
 	for _, region := range r.regions {
 		for i := range r.perRegion() {
@@ -116,15 +118,15 @@ func (r *reading) hosts() (hosts []string) {
 	return hosts
 }
 
-// secret is the name of the Secret of a user of this kind of database.
+// secret returns the name of the Secret of login i.
 func (r *reading) secret(i int) string { return secretName(r.GeoDatabase, r.kind.logins[i]) }
 
-// password is an environment variable with the password of a user.
+// password returns an environment variable with the password of login i.
 func (r *reading) password(variable string, i int) v1alpha1.PodEnv {
 	return v1alpha1.PodEnv{Name: variable, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: r.secret(i), Key: KeyPassword}}
 }
 
-// field is what says more of such a database than parameters can.
+// field returns the field that can configure such a database beyond its parameters.
 func (r *reading) field() string {
 	if r.kind.roles != nil {
 		return "spec.roles"
@@ -140,6 +142,7 @@ func (r *reading) parameter(name, value string) {
 		r.bad(name, value, "%q is not %s", value, form(rule))
 	case isSetting:
 		r.settings[name] = value
+	// A name in a family of settings is a misspelled or disallowed setting, not a parameter of the clients.
 	case slices.ContainsFunc(slices.Collect(maps.Keys(r.kind.settings)), func(known string) bool { return strings.HasPrefix(known, family+".") }):
 		r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: slices.Sorted(maps.Keys(r.kind.settings)),
 			Message: fmt.Sprintf("%s is no setting of %s that can be set here; use %s for a server of another make", setting, r.kind.product, r.field())})
@@ -163,8 +166,8 @@ func (r *reading) parameter(name, value string) {
 	}
 }
 
-// unknown reports whether a parameter of a vendor's database belongs neither to the database nor to its clients, and
-// adds a problem for it.
+// unknown reports whether a parameter of a vendor's database belongs neither to the database nor to its clients. If so,
+// it adds a problem.
 func (r *reading) unknown(name, value string, own []string) bool {
 	var known []string
 	if e, ok := (targets.Targets{}).Lookup(r.Spec.Engine.Name); ok {
@@ -181,7 +184,7 @@ func (r *reading) unknown(name, value string, own []string) bool {
 	return true
 }
 
-// isImage reports whether a text can be the reference of an image.
+// isImage reports whether text is a valid image reference.
 func isImage(text string) bool {
 	u, err := url.Parse("docker://" + text)
 	return err == nil && u.Path != "" && !strings.ContainsAny(text, " \t\n")
@@ -193,25 +196,28 @@ func read(db *v1alpha1.GeoDatabase, kind server) *reading {
 		settings: map[string]string{}, words: map[string]string{}, clients: map[string]string{}, problems: nodes(db, kind),
 	}
 	if len(kind.logins) > 0 {
+		// Deployed servers have no certificate, and the clients' default would require encryption.
 		r.clients["tls"] = "disable"
 	}
+	// Sort the parameters, so that problems and pods do not depend on the order of the map.
 	for _, name := range slices.Sorted(maps.Keys(db.Spec.Engine.Parameters)) {
 		r.parameter(name, db.Spec.Engine.Parameters[name])
 	}
 	return r
 }
 
-// Names of the databases that can be rendered, sorted.
+// Names returns the names of the databases that can be rendered, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Renders reports whether the pods of a database are to be rendered. Its kind is in Names, and none of pods, roles and
-// external sets its program or location.
+// Renders reports whether the pods of a database must be rendered: its engine is in Names, and neither pods, roles nor
+// external is set.
 func Renders(db *v1alpha1.GeoDatabase) bool {
 	_, ok := kinds[db.Spec.Engine.Name]
 	return ok && !db.Spec.RunsPrograms() && db.Spec.External == nil
 }
 
-// Longest is the longest round trip between two of a database's regions; 0 where the profile is not known or has none.
+// Longest returns the longest round trip between two of a database's regions. It returns 0 if the profile is nil or has
+// no round trips.
 func Longest(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (longest time.Duration) {
 	if profile == nil {
 		return 0
@@ -227,9 +233,9 @@ func Longest(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (lo
 	return longest
 }
 
-// Render writes the pods, or the roles, of a database into its spec, and keeps the parameters of its clients there.
-// longest is the longest round trip between its regions (Longest), from which timeouts of some databases derive. It
-// changes nothing if there are problems, or nothing to render.
+// Render writes the pods or roles of a database into its spec, and keeps the clients' parameters there. longest is the
+// longest round trip between its regions (Longest), from which some timeouts derive. If there are problems or there is
+// nothing to render, Render changes nothing.
 func Render(db *v1alpha1.GeoDatabase, longest time.Duration) []Problem {
 	if !Renders(db) {
 		return nil
@@ -262,8 +268,7 @@ func Render(db *v1alpha1.GeoDatabase, longest time.Duration) []Problem {
 	return nil
 }
 
-// Secrets are the names of the Secrets that the pods of a database log in by, and the user of each. The first is the
-// clients'.
+// Secrets maps the names of the Secrets with which the pods of a database log in to their users.
 func Secrets(db *v1alpha1.GeoDatabase) map[string]string {
 	out := map[string]string{}
 	for _, l := range kinds[db.Spec.Engine.Name].logins {
@@ -276,7 +281,7 @@ func secretName(db *v1alpha1.GeoDatabase, l login) string {
 	return db.Name + "-" + db.Spec.Engine.Name + "-" + l.secret
 }
 
-// nodes lists problems of a shape that no such database has.
+// nodes returns problems with a topology that no database of this kind supports.
 func nodes(db *v1alpha1.GeoDatabase, kind server) []Problem {
 	if n := db.Spec.PartitionsPerRegion; n > 1 {
 		message := fmt.Sprintf("every server of %s has all rows: leave partitionsPerRegion out, or 1", db.Spec.Engine.Name)
@@ -291,7 +296,7 @@ func nodes(db *v1alpha1.GeoDatabase, kind server) []Problem {
 	return nil
 }
 
-// The forms of settings.
+// The forms of settings' values.
 var (
 	boolean  = regexp.MustCompile(`^(on|off)$`)
 	integer  = regexp.MustCompile(`^[0-9]+$`)
@@ -300,7 +305,7 @@ var (
 	duration = regexp.MustCompile(`^(0|-1|[0-9]+(us|ms|s|min|h|d))$`)
 )
 
-// form describes the required form of a value in words.
+// form describes the required form of a value for error messages.
 func form(r *regexp.Regexp) string {
 	switch r {
 	case boolean:

@@ -11,9 +11,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// tidb consists of placement drivers (one for each copy, of which one hands out timestamps), of stores, which report
-// their region, and of servers. Servers accept SQL in each region. Facts are from TiDB's documentation and its
-// operator.
+// tidb consists of three parts: placement drivers (pd), stores (tikv) and servers (tidb). There is one pd per copy, and
+// one pd allocates timestamps. Stores report their region. Servers accept SQL in each region. The facts are from TiDB's
+// documentation and its operator.
 var tidb = cluster{
 	facts: Facts{
 		Product: "TiDB", Protocol: "MySQL", Port: 4000, User: "bench, made as the cluster begins; root has no password",
@@ -29,8 +29,8 @@ var tidb = cluster{
 		{
 			name: "pd", image: "docker.io/pingcap/pd:v8.5.2", user: 65532, copies: true, memory: "512Mi",
 			ports: []v1alpha1.PodPort{{Name: "client", Port: 2379}, {Name: "peer", Port: 2380}},
-			// The probe only connects. Whether pd serves depends on the majority, and the answers of its paths without a
-			// majority have not been tested.
+			// The probe only connects: whether pd serves requests depends on the majority. The answers of its HTTP paths
+			// without a majority have not been tested.
 			lists:    []v1alpha1.HostList{{Name: "MEMBERS", Role: "pd", Format: "{pod}=http://{host}:2380", Separator: ","}},
 			settings: map[string]*regexp.Regexp{"pd.election-interval": goDuration, "pd.lease": someInteger, "pd.tick-interval": goDuration},
 			shell:    "sh", script: tidbPD, args: toml("pd"),
@@ -43,7 +43,7 @@ var tidb = cluster{
 			settings: map[string]*regexp.Regexp{
 				"tikv.storage.block-cache.capacity": size, "tikv.server.grpc-compression-type": regexp.MustCompile(`^(none|deflate|gzip)$`),
 			},
-			// The vendor's is a share of the machine's memory.
+			// The vendor's default is a share of the machine's memory.
 			defaults: map[string]string{"tikv.storage.block-cache.capacity": "256MB"},
 			shell:    "sh", script: tidbTiKV, args: toml("tikv"),
 		},
@@ -67,7 +67,8 @@ var tidb = cluster{
 	},
 }
 
-// toml are the settings of a part as lines of its configuration file: PD and TiKV take few of them as flags.
+// toml returns a function that formats the settings of a part as lines of its configuration file. PD and TiKV accept
+// few settings as flags.
 func toml(part string) func(map[string]string) []string {
 	return func(settings map[string]string) (lines []string) {
 		for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -81,8 +82,8 @@ func toml(part string) func(map[string]string) []string {
 	}
 }
 
-// A pd starts a cluster with the members that all of them list alike. With existing files it continues from these, and
-// ignores the list.
+// tidbPD starts a pd. All members must list the same members to form a cluster. With existing files, a pd continues
+// from them and ignores the list.
 const tidbPD = `set -eu
 cd /data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
@@ -101,10 +102,11 @@ exec /tikv-server --pd="$GEOBENCH_LIST_PD" --data-dir=/data/tikv --config=/data/
   --labels="region=$GEOBENCH_REGION,host=$POD_NAME"
 `
 
-// tidbDatabase is the clients' database, and their user.
+// tidbDatabase is the name of the clients' database and of their user.
 const tidbDatabase = "bench"
 
-// The first server that finds no tables of the cluster creates them, and runs the file: all servers have the same file.
+// tidbTiDB starts a server. The first server that finds an empty cluster creates the system tables and runs the SQL
+// file, which is the same on all servers.
 const tidbTiDB = `set -eu
 cd /data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
@@ -119,7 +121,7 @@ exec /tidb-server --store=tikv --path="$GEOBENCH_LIST_PD" --host=0.0.0.0 --adver
   --initialize-sql-file=/data/begin.sql
 `
 
-// tidbLocations says that copies go to different regions, and how many there are.
+// tidbLocations configures that copies are placed in different regions, and their number.
 const tidbLocations = `set -eu
 pd=http://${GEOBENCH_HOSTS_PD%%,*}:2379
 ` + tidbTry + `
@@ -127,13 +129,13 @@ try config set location-labels region,host
 try config set max-replicas "$1"
 `
 
-// tidbTry repeats until the output of pd-ctl reports success: its exit code is 0 in any case.
+// tidbTry repeats a pd-ctl command until its output reports success, because its exit code is always 0.
 const tidbTry = `try() {
   until said=$(/pd-ctl -u "$pd" "$@" 2>&1) && [ "${said#*Success}" != "$said" ]; do echo "$said"; sleep 2; done
 }`
 
-// tidbLeader makes the pd of this region hand out the timestamps, while it is available. Each transaction takes two
-// timestamps from it. Latencies would not be comparable if its region varied.
+// tidbLeader makes the pd of this region the timestamp allocator while it is available. Each transaction gets two
+// timestamps from the allocator, so latencies would not be comparable if its region varied.
 const tidbLeader = `set -eu
 pd=http://${GEOBENCH_HOSTS_PD%%,*}:2379 own=
 index=0

@@ -10,9 +10,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// yugabytedb consists of masters, one for each copy, and tablet servers, which accept SQL. Each reports its region; the
-// step placement sets the regions that hold copies. Facts are from YugabyteDB's documentation of multi-region
-// deployments and its Helm chart.
+// yugabytedb consists of masters, one for each copy, and tablet servers, which accept SQL. Each server reports its
+// region. The step placement sets the regions that store copies. The facts are from YugabyteDB's documentation of
+// multi-region deployments and its Helm chart.
 var yugabytedb = cluster{
 	facts: Facts{
 		Product: "YugabyteDB", Protocol: "PostgreSQL", Port: 5433, User: "yugabyte",
@@ -23,7 +23,7 @@ var yugabytedb = cluster{
 		Licence:   "Apache 2.0, but for the management plane",
 	},
 	copies: true,
-	// It requires no authentication, unless ysql_enable_auth is on.
+	// It requires no authentication unless ysql_enable_auth is set.
 	logins: []login{{"login", "yugabyte"}}, database: "yugabyte",
 	parts: []part{
 		{
@@ -43,7 +43,7 @@ var yugabytedb = cluster{
 				"yb_enable_read_committed_isolation": yugabyteBool,
 				"ysql_num_shards_per_tserver":        someInteger,
 			}),
-			// The sockets of its PostgreSQL are there.
+			// The embedded PostgreSQL creates its sockets in /tmp.
 			volumes: []v1alpha1.PodVolume{{Name: "tmp", MountPath: "/tmp"}},
 			shell:   "bash", script: yugabyteTServer, args: flags,
 		},
@@ -51,7 +51,7 @@ var yugabytedb = cluster{
 	knobs: func(r *reading, set map[string]string) {
 		fill(set, "leader_failure_max_missed_heartbeat_periods", "10")
 		fill(set, "raft_heartbeat_interval_ms", milliseconds(max(500*time.Millisecond, 3*r.longest)))
-		// A leader must not lose its lease between two heartbeats.
+		// The lease must cover several heartbeats, or a leader loses it between two of them.
 		heartbeat, _ := strconv.Atoi(set["raft_heartbeat_interval_ms"])
 		fill(set, "leader_lease_duration_ms", strconv.Itoa(max(2000, 4*heartbeat)))
 		if lease, _ := strconv.Atoi(set["leader_lease_duration_ms"]); lease <= heartbeat {
@@ -59,7 +59,7 @@ var yugabytedb = cluster{
 		}
 	},
 	steps: func(r *reading) []v1alpha1.InitStep {
-		// Only these regions hold copies: no more blocks than copies can be named.
+		// Only these regions store copies, because a placement cannot name more blocks than there are copies.
 		var blocks []string
 		for _, region := range r.regions[:min(copiesOf(r), len(r.regions))] {
 			blocks = append(blocks, yugabyteCloud+"."+region+"."+yugabyteZone)
@@ -70,14 +70,14 @@ var yugabytedb = cluster{
 
 const (
 	yugabyteImage = "docker.io/yugabytedb/yugabyte:2026.1.0.1-b1"
-	// yugabyteCloud and yugabyteZone are the other parts of a placement.
+	// yugabyteCloud and yugabyteZone complete the placement of a region, CLOUD.REGION.ZONE.
 	yugabyteCloud, yugabyteZone = "geobench", "a"
 )
 
 var (
 	yugabyteBool = regexp.MustCompile(`^(true|false)$`)
 	someInteger  = regexp.MustCompile(`^[1-9][0-9]*$`)
-	// yugabyteRaft are flags that both kinds of servers have to agree on.
+	// yugabyteRaft are flags whose values must be the same on both kinds of servers.
 	yugabyteRaft = map[string]*regexp.Regexp{
 		"leader_failure_max_missed_heartbeat_periods": someInteger,
 		"leader_lease_duration_ms":                    someInteger,
@@ -85,7 +85,7 @@ var (
 	}
 )
 
-// merged merges two maps.
+// merged returns the union of two maps.
 func merged(a, b map[string]*regexp.Regexp) map[string]*regexp.Regexp {
 	out := map[string]*regexp.Regexp{}
 	for _, m := range []map[string]*regexp.Regexp{a, b} {
@@ -96,7 +96,7 @@ func merged(a, b map[string]*regexp.Regexp) map[string]*regexp.Regexp {
 	return out
 }
 
-// The masters elect a leader among those whom all of them name alike, and begin the cluster by it.
+// yugabyteMaster starts a master. All masters must list the same masters to elect a leader and start the cluster.
 const yugabyteMaster = `set -eu
 export PATH="/home/yugabyte/bin:$PATH" HOME=/data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
@@ -115,8 +115,8 @@ exec yb-tserver --fs_data_dirs=/data --tserver_master_addrs="$GEOBENCH_LIST_MAST
   --placement_cloud=` + yugabyteCloud + ` --placement_region="$GEOBENCH_REGION" --placement_zone=` + yugabyteZone + ` --stderrthreshold=0 "$@"
 `
 
-// yugabytePlacement says which regions hold copies, and how many there are: without it the servers' places count for
-// nothing. To say so again changes nothing. A leader may have to be elected first.
+// yugabytePlacement sets the regions that store copies, and the number of copies. Without it, the servers' locations
+// have no effect. The step can be repeated, and it retries until the masters have elected a leader.
 const yugabytePlacement = `set -eu
 export PATH="/home/yugabyte/bin:$PATH" HOME=/data
 until yb-admin --master_addresses "$GEOBENCH_LIST_MASTERS" modify_placement_info "$1" "$2"; do sleep 2; done

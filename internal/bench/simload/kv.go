@@ -1,5 +1,5 @@
-// Package simload generates load for protocols in the simulator: a key-value procedure with readable arguments,
-// closed-loop clients, and topologies. The explorer and the tests of engines use it.
+// Package simload generates load for protocols in the simulator. It has a key-value procedure with readable arguments,
+// closed-loop clients, and topologies. The explorer and the engines' tests use it.
 package simload
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/history"
 )
 
-// Table is the table of the rows, numbered from 0. A row is a signed number.
+// Table is the table of the rows, numbered from 0. The value of a row is a signed integer.
 const Table txn.Table = 1
 
 // Procedures holds the procedure KV, number 1. Its arguments are words, each an operation on a row:
@@ -45,13 +45,13 @@ const Table txn.Table = 1
 // The result repeats the reads and sums: "7=3 8=none 2.7=5".
 var Procedures = txn.NewRegistry(&txn.Procedure{ID: 1, Name: "kv", Declare: declare, Run: run, Deletes: txn.TablesOf(Table)})
 
-// Traced holds KV and its traced form, for recording a history.
+// Traced contains KV and its traced form, for recording a history.
 var Traced = txn.NewRegistry(history.TraceAll(Procedures.Lookup(1))...)
 
-// ReasonSum is the reason of transactions that saw another sum than c or C says.
+// ReasonSum is the abort reason of transactions that read a sum other than the sum in c or C.
 const ReasonSum = "sum"
 
-// Txn returns a call of KV, prepared.
+// Txn returns a prepared call of KV.
 func Txn(id txn.ID, ops string) *txn.Transaction {
 	t := &txn.Transaction{ID: id, Proc: 1, Args: []byte(ops)}
 	if err := Procedures.Prepare(t); err != nil {
@@ -60,21 +60,21 @@ func Txn(id txn.ID, ops string) *txn.Transaction {
 	return t
 }
 
-// Jumps is the number of rows that j may lead to.
+// Jumps is the number of different rows that j can write.
 const Jumps = 3
 
 // Key returns the key of a row.
 func Key(row uint64) txn.Key { return txn.IntKey(Table, row) }
 
-// GroupKey returns the key of a row of a group.
+// GroupKey returns the key of a row in a group.
 func GroupKey(group uint64, row uint8) txn.Key { return txn.OrderedKey(Table, group, nil, []byte{row}) }
 
-// Fill fills stores with rows 0 to n-1, all equal to value.
+// Fill loads rows 0 to n-1, each with the given value, into the stores of a topology with a full copy in each region.
 func Fill(t *geo.Topology, n uint64, value int64, storeOf func(geo.NodeID) store.Store) {
 	FillLayout(t.Full(), n, value, storeOf)
 }
 
-// FillLayout is Fill for another layout than a full copy in each region.
+// FillLayout is Fill for any layout, not only a full copy in each region.
 func FillLayout(l geo.Layout, n uint64, value int64, storeOf func(geo.NodeID) store.Store) {
 	for row := range n {
 		k := Key(row)
@@ -84,7 +84,7 @@ func FillLayout(l geo.Layout, n uint64, value int64, storeOf func(geo.NodeID) st
 	}
 }
 
-// FillGroups fills stores with rows 0 to n-1 of groups 0 to groups-1, all equal to 1.
+// FillGroups loads rows 0 to n-1 of groups 0 to groups-1, each with the value 1, into the stores of layout l.
 func FillGroups(l geo.Layout, groups uint64, n int, storeOf func(geo.NodeID) store.Store) {
 	for group := range groups {
 		for row := range n {
@@ -96,13 +96,13 @@ func FillGroups(l geo.Layout, groups uint64, n int, storeOf func(geo.NodeID) sto
 	}
 }
 
-// Sum adds up the rows of a store.
+// Sum returns the sum of the rows of a store.
 func Sum(s store.Store) (sum int64) {
 	s.Each(func(_ txn.Key, r store.Record) { sum += Value(r) })
 	return sum
 }
 
-// Value returns the number that a row holds.
+// Value returns the number in a row.
 func Value(r store.Record) int64 { return decode(r.Value) }
 
 func encode(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
@@ -117,12 +117,12 @@ func decode(b []byte) int64 {
 type op struct {
 	kind byte
 	row  uint64 // or group
-	of   uint8  // row of the group
-	to   uint64 // end of the rows of c and C
+	of   uint8  // row in the group
+	to   uint64 // exclusive end of the rows of c and C
 	n    int64
 }
 
-// key returns the row of the operation, if it uses a single row.
+// key returns the key of the operation's row if it accesses a single row.
 func (o *op) key() txn.Key {
 	switch o.kind {
 	case 'g', 'p', 'q':
@@ -131,10 +131,10 @@ func (o *op) key() txn.Key {
 	return Key(o.row)
 }
 
-// sums reports whether the operation looks at the sum of rows.
+// sums reports whether the operation reads a sum of rows.
 func (o *op) sums() bool { return o.kind == 'c' || o.kind == 'C' }
 
-// scan returns the rows that l, o, t or e looks at.
+// scan returns the range that l, o, t or e reads.
 func (o *op) scan() txn.Range {
 	all := txn.Prefix(GroupKey(o.row, 0).Unit())
 	switch o.kind {
@@ -205,6 +205,7 @@ func declare(args []byte, f *txn.Footprint) error {
 		switch o.kind {
 		case 'r', 'x':
 		case 'j':
+			// The second row is known only once the first row has been read, so the footprint is only a hint.
 			f.Exact = false
 		case 'c':
 			for row := o.row; row < o.to; row++ {
@@ -225,6 +226,7 @@ func declare(args []byte, f *txn.Footprint) error {
 			continue
 		case 'o', 't', 'e':
 			f.AddScan(o.scan())
+			// The written key is not known yet. A group is a unit of locking, so any key of the group declares the write.
 			f.Add(o.scan().From, txn.Write)
 			continue
 		case 'a', 's':
@@ -232,6 +234,7 @@ func declare(args []byte, f *txn.Footprint) error {
 		case 'w', 'd':
 			a.Mode = txn.Write
 		case 'u':
+			// u reads a row that its footprint deliberately omits.
 			continue
 		default:
 			return fmt.Errorf("operation %q: unknown kind", word)
@@ -345,6 +348,7 @@ func run(c txn.Ctx, args []byte) ([]byte, error) {
 				if first != "" {
 					row = int64(first[len(first)-1]) + o.n
 				}
+				// A row number above 255 does not exist; the operation then inserts nothing.
 				if row <= math.MaxUint8 {
 					c.Put(GroupKey(o.row, uint8(row)), encode(o.n))
 				}

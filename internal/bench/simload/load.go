@@ -11,19 +11,21 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Load describes the clients of a region. Each submits a transaction, waits for its outcome, and thinks. It retries a
-// transaction that lost a conflict, at most maxAttempts times. The pause before a retry is at most firstPause at first
-// and doubles up to longestPause.
+// Load describes the clients of a region. Each client submits a transaction, waits for its outcome, and thinks. It
+// makes up to maxAttempts attempts at a transaction that is aborted by conflicts. The pause before a retry is random;
+// its upper bound starts at firstPause and doubles up to longestPause.
 type Load struct {
 	Clients int
-	// Think is the mean of the time between an outcome and the next transaction, drawn uniformly from 0 to twice it.
+	// Think is the mean time between an outcome and the next transaction. Think times are uniform between 0 and twice the
+	// mean.
 	Think time.Duration
-	// Next makes the operations of a transaction.
+	// Next returns the operations of a transaction.
 	Next func(r *rand.Rand) string
-	// Stream distinguishes the loads of a region, from 0.
+	// Stream distinguishes several loads in a region. It starts at 0.
 	Stream uint32
-	// From and Until bound the recorded latencies. Clients submit nothing after Until, unless the region has committed
-	// fewer than Least transactions: an engine that aborts on conflicts commits few of them while other clients run.
+	// From and Until bound the time in which latencies are recorded. Clients submit nothing after Until unless the region
+	// has committed fewer than Least transactions. Least exists for engines that abort on conflicts, which commit few
+	// transactions while other clients run.
 	From, Until time.Duration
 	Least       int
 }
@@ -37,9 +39,10 @@ const (
 // Clients is a running load.
 type Clients struct {
 	Load
-	// Latencies of the transactions committed or aborted between From and Until, all attempts together.
+	// Latencies are the latencies of transactions that were committed or aborted between From and Until. A latency
+	// includes all attempts.
 	Latencies []time.Duration
-	// Outcomes counts transactions by status, Reasons attempts by reason.
+	// Outcomes counts transactions by status. Reasons counts attempts by reason.
 	Outcomes map[txn.Status]int
 	Reasons  map[string]int
 
@@ -49,29 +52,29 @@ type Clients struct {
 	ids    uint64
 	sent   int
 	open   map[txn.ID]call
-	again  map[int]call // retries that wait for their pause, by client
+	again  map[int]call // retries that wait for their backoff, by client
 }
 
-// call is a transaction under way.
+// call is a transaction in flight.
 type call struct {
 	client  int
-	at      time.Duration // when it was sent first
+	at      time.Duration // time of the first attempt
 	ops     string
 	attempt uint8
 }
 
-// The meanings of timers; Arg is the client.
+// Kinds of timers; Arg is the client's number.
 const (
 	timerThought uint8 = iota
 	timerAgain
 )
 
-// World accepts clients: a simulation, or a recorder around a simulation.
+// World is a simulation, or a recorder around a simulation, to which clients can be added.
 type World interface {
 	AddClient(region geo.Region, newClient func(protocol.ClientEnv) protocol.Client)
 }
 
-// Add adds the load to a region of the simulation.
+// Add adds the clients of load l to a region of s.
 func Add(s World, region geo.Region, seed uint64, l Load) *Clients {
 	c := &Clients{
 		Load:     l,
@@ -89,14 +92,14 @@ func Add(s World, region geo.Region, seed uint64, l Load) *Clients {
 	return c
 }
 
-// Start implements protocol.Client. Clients start spread over the think time, or over 10 ms.
+// Start implements protocol.Client. It spreads the clients' first transactions over the think time, or over 10 ms.
 func (c *Clients) Start() {
 	for i := range c.Clients {
 		c.env.After(time.Duration(c.rng.Int64N(int64(max(2*c.Think, 10*time.Millisecond)))), protocol.Timer{Arg: uint64(i)})
 	}
 }
 
-// Fire implements protocol.Client: a client has thought, or has paused before another attempt.
+// Fire implements protocol.Client: a client's think time or backoff has ended.
 func (c *Clients) Fire(t protocol.Timer) {
 	client := int(t.Arg)
 	if t.Kind == timerAgain {
@@ -107,6 +110,7 @@ func (c *Clients) Fire(t protocol.Timer) {
 		return
 	}
 	now := c.env.Now()
+	// A region that is still short of Least commits continues after Until.
 	if now >= c.Until && c.Outcomes[txn.Committed]+c.Open() >= c.Least {
 		return
 	}
@@ -116,6 +120,7 @@ func (c *Clients) Fire(t protocol.Timer) {
 
 func (c *Clients) submit(call call) {
 	c.ids++
+	// Each attempt needs a new ID: nodes may still process messages of the aborted attempt.
 	id := txn.MakeID(c.stream, c.ids)
 	c.open[id] = call
 	t := Txn(id, call.ops)
@@ -123,7 +128,7 @@ func (c *Clients) submit(call call) {
 	c.env.Submit(t)
 }
 
-// ClientOf returns the number of the client that sent a transaction which is under way.
+// ClientOf returns the number of the client that sent a transaction in flight.
 func (c *Clients) ClientOf(id txn.ID) uint32 { return uint32(c.open[id].client) }
 
 // Complete implements protocol.Client.
@@ -136,14 +141,17 @@ func (c *Clients) Complete(o txn.Outcome) {
 	if o.Reason != "" {
 		c.Reasons[o.Reason]++
 	}
+	// Any other abort is a decision of the procedure, which a retry would not change unless rows change.
 	if o.Status == txn.Aborted && o.Cause == txn.CauseConflict && call.attempt+1 < maxAttempts {
 		c.again[call.client] = call
+		// A random pause keeps conflicting clients from retrying at the same instant.
 		longest := min(firstPause<<call.attempt, longestPause)
 		c.env.After(time.Duration(c.rng.Int64N(int64(longest))), protocol.Timer{Kind: timerAgain, Arg: uint64(call.client)})
 		return
 	}
 	c.Outcomes[o.Status]++
 	now := c.env.Now()
+	// Refused and Unknown follow Aborted in the order of statuses; their times are no latencies.
 	if call.at >= c.From && now < c.Until && o.Status <= txn.Aborted {
 		c.Latencies = append(c.Latencies, now-call.at)
 	}
@@ -154,12 +162,13 @@ func (c *Clients) Complete(o txn.Outcome) {
 	}
 	pause := c.Think
 	if o.Status > txn.Aborted {
+		// Without a pause, a client of an unavailable node would spin without advancing virtual time.
 		pause = max(pause, 10*time.Millisecond)
 	}
 	c.env.After(time.Duration(c.rng.Int64N(int64(2*pause))), t)
 }
 
-// Sent returns the number of transactions submitted, Open those without an outcome.
+// Sent returns the number of submitted transactions.
 func (c *Clients) Sent() int { return c.sent }
 
 // Open returns the number of transactions without an outcome.

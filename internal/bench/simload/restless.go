@@ -10,12 +10,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// still is the time for which the rows of a quiescent database are watched: longer than any timer that holds writes
-// back.
+// still is the time for which Restless watches the rows: longer than any timer that delays writes.
 const still = time.Second
 
-// Restless watches the rows of a database without pending transactions or messages in flight. It returns an error text
-// if the rows of a running node change, or "".
+// Restless watches the rows of a database that has no pending transactions and no messages in flight. If the rows of a
+// running node change, it returns a description, otherwise "".
 func Restless(s *sim.Sim, t *geo.Topology) string {
 	digests := func() []uint64 {
 		all := make([]uint64, t.Nodes())

@@ -7,11 +7,11 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// IntraRTT is the round trip inside a region of these topologies.
+// IntraRTT is the round-trip time inside a region of these topologies.
 const IntraRTT = 400 * time.Microsecond
 
-// Topology returns regions a, b, c, ... with the given one-way delays, in milliseconds: delays[a][b] from a to b. It
-// ignores the diagonal.
+// Topology returns a topology with regions a, b, c, ... delays[a][b] is the one-way delay from a to b, in milliseconds;
+// the diagonal is ignored. It panics if the topology is invalid.
 func Topology(partitions, replicas int, delays [][]float64) *geo.Topology {
 	t := &geo.Topology{Partitions: partitions, Replicas: replicas}
 	for a, row := range delays {
@@ -32,18 +32,18 @@ func Topology(partitions, replicas int, delays [][]float64) *geo.Topology {
 	return t
 }
 
-// TwoRegions are 100 ms apart.
+// TwoRegions returns two regions with a round trip of 100 ms.
 func TwoRegions(partitions int) *geo.Topology {
 	return Topology(partitions, 1, [][]float64{{0, 50}, {50, 0}})
 }
 
-// ThreeRegions have round trips of 100 ms (a-b), 90 ms (a-c) and 170 ms (b-c).
+// ThreeRegions returns three regions with round trips of 100 ms (a-b), 90 ms (a-c) and 170 ms (b-c).
 func ThreeRegions(partitions int) *geo.Topology {
 	return Topology(partitions, 1, [][]float64{{0, 50, 45}, {50, 0, 85}, {45, 85, 0}})
 }
 
-// EightRegions returns the regions of the Detock paper: us-east-1, us-east-2, eu-west-1, eu-west-2, ap-northeast-1,
-// ap-northeast-2, ap-southeast-1, ap-southeast-2.
+// EightRegions returns a topology with the regions of the Detock paper: us-east-1, us-east-2, eu-west-1, eu-west-2,
+// ap-northeast-1, ap-northeast-2, ap-southeast-1, ap-southeast-2.
 func EightRegions(partitions int) *geo.Topology {
 	return Topology(partitions, 1, [][]float64{
 		{0, 6, 33, 38, 74, 87, 106, 99},

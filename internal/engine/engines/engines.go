@@ -1,5 +1,5 @@
-// Package engines is the table of the protocols that geobench can deploy and simulate. To add one, write its package
-// below internal/engine/protocol and list it here.
+// Package engines lists the protocols that geobench can deploy and simulate. To add a protocol, write its package below
+// internal/engine/protocol and list it here.
 package engines
 
 import (
@@ -34,7 +34,7 @@ var all = []*protocol.Engine{
 	sunstorm.Engine,
 }
 
-// All returns the engines in the order of their names. The slice is the caller's.
+// All returns the engines, sorted by name. The caller owns the slice.
 func All() []*protocol.Engine { return append([]*protocol.Engine(nil), all...) }
 
 // Lookup returns the engine called name.
@@ -47,7 +47,7 @@ func Lookup(name string) (*protocol.Engine, bool) {
 	return nil, false
 }
 
-// Names returns the engines' names, sorted.
+// Names returns the names of the engines, sorted.
 func Names() []string {
 	var names []string
 	for _, e := range all {
@@ -56,8 +56,8 @@ func Names() []string {
 	return names
 }
 
-// Of returns the engine of a database with its parameters; nil where that is none of these, or the parameters are
-// refused.
+// Of returns an engine and its complete parameters, or nil if there is no engine of that name or a parameter is
+// invalid.
 func Of(engine string, parameters map[string]string) (*protocol.Engine, protocol.Params) {
 	e, ok := Lookup(engine)
 	if !ok {
@@ -70,7 +70,8 @@ func Of(engine string, parameters map[string]string) (*protocol.Engine, protocol
 	return e, params
 }
 
-// Layout says which nodes of a database hold which rows. Parameters that are refused mean nothing.
+// Layout returns the placement of rows on the nodes of a database. If the engine or a parameter is invalid, every
+// region holds all rows.
 func Layout(engine string, parameters map[string]string, t *geo.Topology) geo.Layout {
 	e, params := Of(engine, parameters)
 	if e == nil {
@@ -79,7 +80,7 @@ func Layout(engine string, parameters map[string]string, t *geo.Topology) geo.La
 	return e.Layout(t, params)
 }
 
-// Replaceable returns the nodes of a database without journals whose places new incarnations can take.
+// Replaceable returns the nodes of a database without journals that new incarnations can replace.
 func Replaceable(engine string, parameters map[string]string, t *geo.Topology) []geo.NodeID {
 	e, params := Of(engine, parameters)
 	if e == nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// FiguresAbout returns the names of the figures of a kind that engines declare for a topic: each once, in the order of
-// engines.
+// FiguresAbout returns the names of the figures of a kind that engines declare for a topic, each once, in engine order.
 func FiguresAbout(topic protocol.Topic, kind protocol.Kind) (names []string) {
 	seen := map[string]bool{}
 	for _, e := range all {
@@ -25,7 +24,7 @@ func FiguresAbout(topic protocol.Topic, kind protocol.Kind) (names []string) {
 	return names
 }
 
-// Lines of an engine's page that enclose the table of its figures.
+// Marker lines that enclose the table of figures in an engine's page.
 const (
 	figuresBegin = "<!-- Written by make generate from Engine.Figures. -->\n"
 	figuresEnd   = "<!-- End of the generated part. -->\n"
@@ -41,7 +40,7 @@ func FigureTable(e *protocol.Engine) string {
 	return b.String()
 }
 
-// page returns an engine's page with the table of its figures in place.
+// page returns the text of an engine's page with its table of figures updated.
 func page(e *protocol.Engine, text []byte) ([]byte, error) {
 	before, rest, begins := bytes.Cut(text, []byte(figuresBegin))
 	_, after, ends := bytes.Cut(rest, []byte(figuresEnd))
@@ -51,7 +50,7 @@ func page(e *protocol.Engine, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{before, []byte(figuresBegin), []byte(FigureTable(e)), []byte(figuresEnd), after}, nil), nil
 }
 
-// WritePages puts the table of its figures into the page of each engine, NAME.md in a folder.
+// WritePages updates the table of figures in the page of each engine, NAME.md in folder.
 func WritePages(folder string) error {
 	for _, e := range all {
 		name := filepath.Join(folder, e.Name+".md")

@@ -48,7 +48,7 @@ type dialect struct {
 	lease *lease
 }
 
-// Open opens a database: sqltarget.Open.
+// Open opens a database: see sqltarget.Open.
 func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string) (sqltarget.Database, error) {
 	d, err := newDialect(&s, &o, session)
 	if err != nil {
@@ -57,7 +57,7 @@ func Open(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, s
 	return sqltarget.Open(ctx, t, s, o.Options, d, session)
 }
 
-// Join joins a database that another process has opened: sqltarget.Join.
+// Join joins a database that another process has opened: see sqltarget.Join.
 func Join(ctx context.Context, t *geo.Topology, s sqltarget.Server, o Options, session string, region geo.Region) (target.Target, time.Duration, error) {
 	d, err := newDialect(&s, &o, session)
 	if err != nil {

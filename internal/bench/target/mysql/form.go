@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// transactions are the transactions of all workloads that have a form.
+// transactions are the SQL transactions of all workloads.
 var transactions = catalog.Transactions()
 
 // formSettings are the settings of sessions that use the tables of a form. They override the server's settings: strings

@@ -360,7 +360,6 @@ func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err erro
 			n, err := d.dialect.Working(ctx, c)
 			if err == nil {
 				a.Pending += n
-				// The larger of the two: servers may not show a transaction yet, or may still run one whose client is gone.
 			}
 			return err
 		})
@@ -368,7 +367,8 @@ func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err erro
 			return target.Activity{}, fmt.Errorf("%s: %w", d.server.Endpoints[endpoint].Address, causeOf(ctx, err))
 		}
 	}
-	// The two counts overlap, so they are not added: a client's transaction usually is also a session at work.
+	// The two counts overlap, so they are not added: a client's transaction usually is also a session at work. The larger
+	// counts, because servers may not show a transaction yet, or may still run a transaction whose client is gone.
 	a.Pending = max(a.Pending, int(d.pending.Load()))
 	return a, nil
 }
@@ -508,9 +508,9 @@ func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	if err := whileItAnswers(ctx, c, func(ctx context.Context) error { return copyIn(ctx, data) }); err != nil {
 		return fmt.Errorf("loading: %w", err)
 	}
+	// Clients may connect to any server, so each must have settled.
 	for _, endpoint := range d.servers {
 		if err := d.ordered(ctx, endpoint, d.dialect.Settle); err != nil {
-			// Clients may connect to any server, so each must have settled.
 			return fmt.Errorf("settling what was loaded: %w", err)
 		}
 	}

@@ -393,6 +393,7 @@ func (g *generator) Late(o txn.Outcome) {
 	if !ok || o.Status == txn.Unknown {
 		return
 	}
+	// A second report about the same transaction must not count again.
 	delete(g.unknown, o.ID)
 	if o.Status == txn.Committed {
 		g.writes.Low += int64(writes)

@@ -81,8 +81,8 @@ func namesByCell(n uint64, p geo.Placement) map[geo.Cell][]uint32 {
 	return cells
 }
 
-// need returns the number of customers that a cell needs for the mix: 2 if Amalgamate stays inside the home. It is 1 if
-// Amalgamate leaves the home and the second customer's name must be local.
+// need returns the number of customers that a cell needs for the mix. A cell whose name and ID have the same home needs 2
+// with Amalgamate, else 1. Another cell needs 1 if Amalgamate must find local names, else 0.
 func need(name, id geo.Region, amalgamate, localNames bool) int {
 	switch {
 	case name == id && amalgamate:

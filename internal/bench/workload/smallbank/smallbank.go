@@ -227,8 +227,7 @@ func KeyName(k txn.Key) string {
 	return k.String()
 }
 
-// Audit sums all balances and counts rows. A name that does not lead to its customer and a damaged row count -1, so
-// that extra rows cannot hide them.
+// Audit sums all balances and counts rows. A name that does not lead to its customer and a damaged row count -1.
 func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 	var total, n int64
 	rows.Each(func(k txn.Key, value []byte) {

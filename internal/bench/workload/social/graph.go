@@ -10,8 +10,8 @@ import (
 // graph is the initial follow relation: user u follows (u + o) mod users for each offset o. All users therefore have
 // the same number of producers and consumers, and each list can be computed on its own, regardless of the loaded cells.
 type graph struct {
-	users   uint64   // distinct and nonzero
-	offsets []uint64 // all different, and none 0
+	users   uint64   // number of users in the database, numbered from 0
+	offsets []uint64 // distinct and nonzero
 }
 
 // newGraph draws the offsets. The share of offsets that lead to another cell is the share of global follows; they take

@@ -144,6 +144,7 @@ func (t *TPCC) auditBalance(sums map[string]int64, w uint32, balance int64) {
 	sums[totalBalances]++
 	sums[totalBalance] += balance
 	group, place, groups := t.balanceGroup(w)
+	// Balances outside of all groups are never updated together, so there is nothing to compare.
 	if group == groups {
 		return
 	}
@@ -155,6 +156,7 @@ func (t *TPCC) auditBalance(sums map[string]int64, w uint32, balance int64) {
 		sums[totalDifferences] -= weight(place) * balance
 		return
 	}
+	// The first row of a group has the negated sum of the other rows' weights, so equal balances cancel out.
 	for i := 1; i < int(t.dike.BalanceGroup); i++ {
 		sums[totalDifferences] += weight(i) * balance
 	}

@@ -79,6 +79,7 @@ func runDelivery(c txn.Ctx, args []byte) ([]byte, error) {
 	for d := uint8(1); d <= districtsPerWarehouse; d++ {
 		err := c.Scan(a.oldest(d), func(k txn.Key, _ []byte) bool {
 			orders = append(orders, delivered{d: d, o: lastUint32(k)})
+			// Orders sort by number, so the first one is the oldest.
 			return false
 		})
 		if err != nil {
@@ -100,6 +101,7 @@ func runDelivery(c txn.Ctx, args []byte) ([]byte, error) {
 		return nil, err
 	}
 	for i := range orders {
+		// The capacity ends with the order, because the lines share its memory.
 		c.Put(keys[i], orders[i].rows[:orderSize:orderSize])
 	}
 	for i := range orders {

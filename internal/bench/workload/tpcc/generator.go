@@ -138,6 +138,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	g.contention.before = g.contention.now
 	procedures[kind].Call(t, args)
 	r := workload.Request{Type: kind, Class: g.place.Class(t.Accesses)}
+	// Keying times are constant. Think times are exponential, truncated at maxThink times their mean (clause 5.2.5.4).
 	if percent := time.Duration(g.t.spec.KeyingAndThinkTimePercent); percent > 0 {
 		r.Keying = keyingTimes[kind] * percent / 100
 		r.Think = time.Duration(min(g.rng.ExpFloat64(), maxThink) * float64(thinkTimes[kind]*percent/100))
@@ -295,6 +296,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	case txn.Committed:
 		g.commit(x, o.Result)
 	case txn.Unknown:
+		// selectBalance has no effect on sums, but a late outcome may reveal that it read different balances.
 		if e := x.effect(); e != (sums{}) || x.kind == typeSelectBalance {
 			g.total.add(&e, 1)
 			if len(g.unknown) < workload.MaxUnknown {
@@ -312,6 +314,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 func (g *generator) commit(x *terminal, result []byte) {
 	e := x.committed(result)
 	g.total.add(&e, 1)
+	// An order with an unused item must roll back (clause 2.4.1.4), so this commit is an error of the database.
 	if x.rollback {
 		g.unduly++
 	}
@@ -328,6 +331,7 @@ func (g *generator) Late(o txn.Outcome) {
 	}
 	delete(g.unknown, o.ID)
 	e := x.effect()
+	// Done has added the bounds of the unknown outcome; remove them before adding the true effect.
 	g.total.add(&e, -1)
 	if o.Status == txn.Committed {
 		g.commit(&x, o.Result)

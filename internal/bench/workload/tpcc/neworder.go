@@ -169,6 +169,7 @@ func runNewOrder(c txn.Ctx, args []byte) ([]byte, error) {
 	district := districtRow(slices.Clone(v))
 	tax += district.tax()
 	o := district.nextOrder()
+	// All new orders of a district conflict on this row, so their numbers are consecutive.
 	district.setNextOrder(o + 1)
 	c.Put(k.district(), district)
 	if v, err = get(c, k.customer(), customerHead); err != nil {

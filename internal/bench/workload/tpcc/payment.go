@@ -109,10 +109,12 @@ func runPayment(c txn.Ctx, args []byte) ([]byte, error) {
 	if v, err = get(c, customerKey, customerHead); err != nil {
 		return nil, err
 	}
+	// The value belongs to the database and may be shared, so change a copy.
 	customer := customerRow(slices.Clone(v))
 	customer.setBalance(customer.balance() - amount)
 	customer.setYTDPayment(customer.ytdPayment() + amount)
 	customer.setPayments(customer.payments() + 1)
+	// Only customers with bad credit keep notes about their payments (clause 2.5.2.2).
 	if customer.badCredit() {
 		customer = customer.remember(&by, a)
 	}

@@ -203,7 +203,6 @@ func (d *Database) interrupt(p *txn.Procedure, t *txn.Transaction, i, n int) {
 		return err
 	}()
 	switch {
-	// The procedure must return the same error value: the database compares it to tell its own failure from an abort.
 	case err != errInterrupted:
 		d.fail(p.Name, "the procedure returns the error %v where its read %d of %d has failed: return the error of the database as it is", err, i+1, n)
 	case c.left < -1:
@@ -273,7 +272,6 @@ func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.W
 func (d *Database) Apply(id txn.ID, writes []txn.WriteEntry) (undo []txn.WriteEntry) {
 	for _, w := range writes {
 		r, found := d.Get(w.Key)
-		// Put may reuse the memory of the old value.
 		undo = append(undo, txn.WriteEntry{Key: w.Key, Value: bytes.Clone(r.Value), Deleted: !found})
 		if w.Deleted {
 			d.Delete(w.Key)

@@ -1,4 +1,4 @@
-// Package enginestest plays engines in the simulator, for tests of what engines report.
+// Package enginestest runs engines in the simulator to test the figures that they report.
 package enginestest
 
 import (
@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// accounts are the rows of Figures' load, and hot the first of them, which half of the transfers use.
+	// accounts is the number of rows of the load of Figures. Half of the transfers use the first hot rows.
 	accounts, hot = 100, 5
-	// sending is the time for which clients send transactions. ends is the time at which the simulation stops.
+	// sending is the time for which clients send transactions, ends the time at which the simulation stops.
 	sending, ends = 2 * time.Second, 4 * time.Second
 )
 
-// Figures plays an engine with its default parameters, and once with every other word of each parameter that takes
-// words. It returns the last readings by name, the largest of all nodes and runs. It fails where a reading is not
-// declared or a counter falls.
+// Figures runs an engine with its default parameters, and once with each other word of each parameter that takes words.
+// It returns the last readings by name, the largest of all nodes and runs. It fails if a reading is not declared or a
+// counter decreases.
 func Figures(t *testing.T, e *protocol.Engine) map[string]protocol.Reading {
 	t.Helper()
 	out := map[string]protocol.Reading{}
 	for _, given := range variants(e) {
 		p, errs := e.Resolve(given)
 		if len(errs) > 0 {
-			continue // words that do not go with the defaults of other parameters
+			continue // the word is incompatible with defaults of other parameters
 		}
 		topology := simload.ThreeRegions(2)
 		if e.Accepts(topology, p) != nil {
@@ -46,7 +46,7 @@ func Figures(t *testing.T, e *protocol.Engine) map[string]protocol.Reading {
 	return out
 }
 
-// variants are the parameters that Figures plays; nil are the defaults.
+// variants returns the sets of parameters that Figures runs; nil means the defaults.
 func variants(e *protocol.Engine) []map[string]string {
 	out := []map[string]string{nil}
 	for _, p := range e.Parameters {
@@ -83,7 +83,7 @@ func play(t *testing.T, e *protocol.Engine, p protocol.Params, topology *geo.Top
 	}
 }
 
-// transfer moves money between two accounts, of which the first is often contended, or reads one.
+// transfer returns a transfer between two accounts, the first of which is often contended, or a read of one account.
 func transfer(r *rand.Rand) string {
 	from, to := r.IntN(accounts/2), accounts/2+r.IntN(accounts/2)
 	if r.IntN(2) == 0 {

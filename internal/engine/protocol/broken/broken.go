@@ -1,6 +1,6 @@
-// Package broken holds faulty variants, each with a different defect, which test package history and package explore.
-// Some are real engines with one defect; the others are small databases in which each node holds all rows. No manifest
-// can name them.
+// Package broken contains faulty variants, each with a different defect, which test package history and package
+// explore. Some are real engines with one defect; the others are small databases in which each node holds all rows. A
+// manifest cannot name any of them.
 package broken
 
 import (
@@ -25,21 +25,21 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/sunstorm"
 )
 
-// Database is a broken database.
+// Database is a faulty variant.
 type Database struct {
 	*protocol.Engine
 	// Mistake describes the defect.
 	Mistake string
-	// OnePartition reports that the database supports one partition and one replica per region, or that with several it
-	// mostly stands still.
+	// OnePartition is set if the database supports only one partition with one replica per region, or mostly stalls with
+	// more.
 	OnePartition bool
-	// Hostile and Slow report that the defect shows in such scenarios of package explore.
+	// Hostile and Slow are set if the defect shows in scenarios of these kinds of package explore.
 	Hostile, Slow bool
-	// Core reports that the defect shows in the second phase of these scenarios, in which regions are lost permanently.
+	// Core is set if the defect shows in the second phase of these scenarios, in which regions are lost permanently.
 	Core bool
 }
 
-// All returns the broken databases.
+// All returns the faulty variants.
 func All() []Database {
 	return []Database{
 		{Engine: ReadCommitted, Mistake: "reads what is committed, without locks, and writes later", OnePartition: true},
@@ -105,7 +105,7 @@ func All() []Database {
 	}
 }
 
-// ReadCommitted reads committed rows, and writes a little later, unconditionally: updates are lost.
+// ReadCommitted reads committed rows and writes a little later, unconditionally, so updates are lost.
 var ReadCommitted = engine("read-committed", func(n *node, t *txn.Transaction) {
 	writes, o := n.run(t)
 	n.after(time.Duration(n.Env.Rand().IntN(2000))*time.Microsecond, func() {
@@ -114,8 +114,8 @@ var ReadCommitted = engine("read-committed", func(n *node, t *txn.Transaction) {
 	})
 })
 
-// Snapshot is the same, but a transaction aborts if its rows have been overwritten meanwhile: first updater wins. It
-// has no other rule of snapshot isolation, and does not check reads, which allows write skew.
+// Snapshot is ReadCommitted, except that a transaction aborts if its rows were overwritten meanwhile: first updater
+// wins. It has no other rule of snapshot isolation and does not check reads, which allows write skew.
 var Snapshot = engine("snapshot", func(n *node, t *txn.Transaction) {
 	writes, o := n.run(t)
 	versions := map[txn.Key]txn.ID{}
@@ -134,8 +134,8 @@ var Snapshot = engine("snapshot", func(n *node, t *txn.Transaction) {
 	})
 })
 
-// ArrivalOrder executes transactions immediately at the client's node, and sends the writes to the other regions, which
-// apply them in order of arrival: updates are lost and copies differ.
+// ArrivalOrder executes transactions immediately at the client's node and sends the writes to the other regions, which
+// apply them in arrival order. Updates are lost and copies diverge.
 var ArrivalOrder = engine("arrival-order", func(n *node, t *txn.Transaction) {
 	writes, o := n.run(t)
 	n.apply(writes, t.ID)
@@ -144,17 +144,18 @@ var ArrivalOrder = engine("arrival-order", func(n *node, t *txn.Transaction) {
 })
 
 // NearbyReads executes all transactions that write at the first node, whose log the other nodes follow. It answers
-// read-only transactions at the client's node: from the past, serializable but stale.
+// read-only transactions at the client's node, from a past state: serializable but stale.
 var NearbyReads = engine("nearby-reads", func(n *node, t *txn.Transaction) { n.first(t, n.Procedures.ReadsOnly(t)) })
 
-// Forgetful executes all transactions at the first node, but loses one in a hundred on the way.
+// Forgetful executes all transactions at the first node, but loses one in a hundred on the way there.
 var Forgetful = engine("forgetful", func(n *node, t *txn.Transaction) {
 	if n.Env.Rand().IntN(100) > 0 {
 		n.first(t, false)
 	}
 })
 
-// first executes a transaction at the first node, or here, and applies its writes everywhere in the first node's order.
+// first executes a transaction at the first node, or at this node if here is set, and applies its writes at all nodes
+// in the first node's order.
 func (n *node) first(t *txn.Transaction, here bool) {
 	if here || n.Self == 0 {
 		writes, o := n.run(t)
@@ -180,7 +181,7 @@ func (n *node) first(t *txn.Transaction, here bool) {
 	}})
 }
 
-// node is a database of one node per region.
+// node is a replica of a database with one node per region.
 type node struct {
 	protocol.Config
 	rows    *store.Hash
@@ -189,10 +190,10 @@ type node struct {
 	count   uint64
 }
 
-// overtaken is the reason for which Snapshot aborts transactions.
+// overtaken is the reason of Snapshot's aborts.
 const overtaken = "overtaken"
 
-// engine has no Decode: its messages hold functions and cannot travel.
+// engine returns an engine without Decode: its messages contain functions and cannot be encoded.
 func engine(name string, submit func(*node, *txn.Transaction)) *protocol.Engine {
 	return &protocol.Engine{Name: name, Aborts: []string{overtaken}, New: func(c protocol.Config) protocol.Replica {
 		return &node{Config: c, rows: c.Store.(*store.Hash), submit: submit, pending: map[uint64]func(){}}
@@ -210,14 +211,14 @@ func (n *node) Fire(t protocol.Timer) {
 	f()
 }
 
-// after calls f later.
+// after calls f after d.
 func (n *node) after(d time.Duration, f func()) {
 	n.count++
 	n.pending[n.count] = f
 	n.Env.After(d, protocol.Timer{Arg: n.count})
 }
 
-// parcel is a message that knows what to do when it arrives.
+// parcel is a message that carries the function to call on arrival.
 type parcel struct{ arrive func(*node) }
 
 func (*parcel) Kind() uint8              { return 1 }
@@ -247,7 +248,7 @@ func (n *node) run(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	return k.Writes().Entries(), txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result, Class: k.Class(n.Topology.Placement())}
 }
 
-// read returns the rows of a range that are here.
+// read returns the rows of a range that this node has.
 func (n *node) read(r txn.Range) rerun.Read {
 	read := rerun.Read{Range: r}
 	n.rows.Scan(r, func(k txn.Key, rec store.Record) bool {

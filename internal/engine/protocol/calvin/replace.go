@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replaces is Engine.Replaces. It returns the nodes without which the log has a majority. No ordered batch may be lost
-// with a node, and another region must have a copy. With ordering epochs every node waits for all others permanently.
+// replaces is Engine.Replaces. It returns the nodes that can be lost: the log keeps a majority without each of them,
+// and another region has a copy. With ordering by epochs it returns none, because every node waits for all others.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	ordering := p.Word("ordering")
 	if ordering == orderingEpochs || batchlog.Copies(p) < 2 {
@@ -61,12 +61,12 @@ func newResets(r *Replica, c protocol.Config) *deterministic.Resets {
 	})
 }
 
-// mark takes the mark of a new incarnation: see batchlog.ReaderConfig.
+// mark handles the log entry that marks a new incarnation: see batchlog.ReaderConfig.
 func (r *Replica) mark(n geo.NodeID, incarnation uint32) bool {
 	return r.resets.Mark(n, incarnation, r.log.Position())
 }
 
-// enter lets a new incarnation begin, once it has read its mark and so has rows.
+// enter lets a new incarnation order transactions, once it has read its mark in the log and therefore has its rows.
 func (r *Replica) enter() {
 	s := &r.sequencer
 	if !s.entering || !r.log.Entered() {
@@ -79,8 +79,8 @@ func (r *Replica) enter() {
 	}
 }
 
-// forget answers the transactions of batches up to a batch that are ordered before a mark: this copy never executes
-// them.
+// forget answers the transactions of batches up to batch as unknown. They are ordered before a mark, so this copy never
+// executes them.
 func (s *sequencer) forget(batch uint64) {
 	var lost []txn.ID
 	for id, number := range s.flight {
@@ -88,6 +88,7 @@ func (s *sequencer) forget(batch uint64) {
 			lost = append(lost, id)
 		}
 	}
+	// Map order would make the order of replies differ between replays.
 	slices.Sort(lost)
 	for _, id := range lost {
 		s.r.env.Mark(outcomeForgotten)
@@ -97,7 +98,8 @@ func (s *sequencer) forget(batch uint64) {
 	}
 }
 
-// sendAgain sends a new incarnation its part of the batches that have no place yet: its predecessor may have had them.
+// sendAgain sends a new incarnation its part of the batches without a log position, because only its predecessor may
+// have received them.
 func (s *sequencer) sendAgain(to geo.NodeID) {
 	q := s.r.topology.PartitionOf(to)
 	s.sent.Each(func(b sentBatch) {

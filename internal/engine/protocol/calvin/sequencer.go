@@ -79,7 +79,6 @@ func (s *sequencer) order(t *txn.Transaction) {
 
 // expire closes batch number if its timer has fired before another event closed it.
 func (s *sequencer) expire(number uint64) {
-	// An early close has assigned the number to a batch that was sent, or the batch is empty.
 	if number == s.number && len(s.batch) > 0 && !s.entering {
 		s.close()
 	}
@@ -96,7 +95,6 @@ func (s *sequencer) close() {
 			s.flight[t.ID] = number
 		}
 	}
-	// Requests for log positions are pipelined, so several batches can wait at once.
 	if s.sent.Len() > 1 {
 		s.r.env.Mark(batchesUnderway)
 	}

@@ -127,8 +127,8 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 	return r
 }
 
-// multiHome sends a transaction, or a remastering, to the first node of each of its homes; with replicated home logs to
-// the order of the nearest.
+// multiHome sends a transaction, or a remastering, to the first node of each of its homes. With replicated home logs,
+// it goes to the order of the nearest home instead.
 func (r *Replica) multiHome(e locallog.Entry) {
 	r.homes = r.Homes(&e, r.homes[:0])
 	if r.replicated {
@@ -137,6 +137,7 @@ func (r *Replica) multiHome(e locallog.Entry) {
 	}
 	f := locallog.Forwarded{Txn: e.Txn, Part: true, Placing: e.Placing}
 	if r.opportunistic {
+		// All homes compare the time with their own clocks. It is never negative, since 0 means that the part is not held.
 		f.NotBefore = max(0, r.Env.Now()+r.latencies.largest(r.homes)+timestampBuffer)
 	}
 	for _, home := range r.homes {
@@ -148,15 +149,15 @@ func (r *Replica) multiHome(e locallog.Entry) {
 	}
 }
 
-// nearest returns the nearest of some homes to region c, or the lowest of several nearest. With replicated home logs
-// that home orders the transaction.
+// nearest returns the home that is nearest to region c; the lowest number decides between equal distances. With
+// replicated home logs, that home orders the transaction.
 func nearest(t *geo.Topology, c geo.Region, homes []geo.Region) geo.Region {
 	return slices.MinFunc(homes, func(a, b geo.Region) int {
 		return cmp.Or(cmp.Compare(distance(t, c, a), distance(t, c, b)), cmp.Compare(a, b))
 	})
 }
 
-// distance returns the round trip between two regions, 0 within a region.
+// distance returns the round-trip time between two regions, or 0 within a region.
 func distance(t *geo.Topology, a, b geo.Region) time.Duration {
 	if a == b {
 		return 0
@@ -191,6 +192,7 @@ func (r *Replica) receive(from geo.NodeID, m protocol.Message) {
 	case *Echo:
 		r.latencies.measured(r.Topology.RegionOf(from), m.OneWay)
 	case *Graph:
+		// A graph from before a restart of the copy does not belong to the current graph.
 		if r.Timely(from, m.Since, m) {
 			r.resolver.gather(*m)
 		}
@@ -230,7 +232,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.end()
 }
 
-// end ends a step.
+// end completes a step: it sends the messages and schedules the resolver.
 func (r *Replica) end() {
 	r.Flush()
 	r.resolver.watch()
@@ -239,7 +241,7 @@ func (r *Replica) end() {
 // Steps implements protocol.Worker: it returns the steps of the resolver.
 func (r *Replica) Steps() int64 { return r.resolver.steps() }
 
-// Pending implements protocol.Replica. It includes transactions that the copy's graph does not know yet.
+// Pending implements protocol.Replica. It adds 1 while the copy's graph is missing changes of this node.
 func (r *Replica) Pending() int {
 	n := r.Node.Pending()
 	if r.resolver.busy() {

@@ -345,7 +345,6 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 			continue
 		}
 		if c.After > after {
-			// Epochs in which the server did not count need no write sets, so an empty epoch can bridge that gap.
 			if after < s.counted || c.After > e.base {
 				return // the earlier epochs were discarded, and the later ones are useless without them
 			}

@@ -19,13 +19,13 @@ type local struct {
 	epoch    uint64      // of sets
 	sets     []*WriteSet // of the running epoch
 	sequence uint64      // of the last write set
-	// open are the transactions with write sets that were sent and are not merged, in their order.
+	// open are the transactions with write sets that were sent and not merged, in the order of sending.
 	open queue.Queue[transaction]
-	// held are the transactions that arrived while the server's write sets do not count.
+	// held are the transactions that wait for this server to receive its state or to count again.
 	held queue.Queue[*txn.Transaction]
 
 	ticking bool          // a timer is set
-	active  time.Duration // when somebody was last known to have something to merge
+	active  time.Duration // when a server was last known to have write sets to merge
 
 	transactions, snapshotReads, epochs, leftOut int64
 }
@@ -36,8 +36,8 @@ type transaction struct {
 	outcome txn.Outcome // if it commits
 }
 
-// rest is the time for which servers continue to end epochs when there is nothing to merge. So the next write set need
-// not wait until the other servers know of it.
+// rest is how long servers continue to end epochs without write sets, so that the next write set need not wait for the
+// other servers to start again.
 const rest = time.Second
 
 // ReasonLeftOut is the reason of transactions whose server was removed from the membership, and was not a member again
@@ -54,7 +54,7 @@ func (l *local) running() uint64 {
 	return max(uint64(max(0, l.r.env.Now())/l.length)+1, l.ended+1)
 }
 
-// submit takes a client's transaction.
+// submit accepts a client's transaction.
 func (l *local) submit(t *txn.Transaction) {
 	l.transactions++
 	switch {
@@ -64,6 +64,8 @@ func (l *local) submit(t *txn.Transaction) {
 	case l.r.procs.ReadsOnly(t):
 		l.snapshotReads++
 		l.r.env.Reply(l.r.execution.Outcome(l.r.procs, t, l.r.placement))
+	// A later transaction must not overtake the held ones, and the write sets of a server that does not count are
+	// ignored.
 	case l.held.Len() > 0 || !l.r.members.counts(l.r.self):
 		l.r.env.Mark(transactionHeld)
 		l.held.Push(t)
@@ -72,7 +74,7 @@ func (l *local) submit(t *txn.Transaction) {
 	}
 }
 
-// read answers what only reads of the transactions that are held.
+// read answers the read-only transactions among the held transactions.
 func (l *local) read() {
 	var others queue.Queue[*txn.Transaction]
 	l.held.Each(func(t *txn.Transaction) {
@@ -86,7 +88,7 @@ func (l *local) read() {
 	l.held = others
 }
 
-// release executes the transactions that were held, once the server is a member again.
+// release executes the held transactions once the server is a member again.
 func (l *local) release() {
 	for l.held.Len() > 0 && l.r.members.counts(l.r.self) {
 		l.r.env.Mark(transactionReleased)
@@ -107,6 +109,7 @@ func (l *local) execute(t *txn.Transaction) {
 	}
 	running := l.running()
 	l.end(running - 1)
+	// The sequence must increase even if the clock is set back, because it orders the server's write sets.
 	l.sequence = max(l.sequence+1, uint64(max(0, l.r.env.Now())/time.Microsecond))
 	set := &WriteSet{Epoch: running, ID: t.ID, Start: l.r.merge.number, Sequence: l.sequence, Writes: slices.Clone(writes)}
 	l.epoch, l.sets = running, append(l.sets, set)
@@ -141,7 +144,7 @@ func (l *local) close(epoch uint64) {
 // are held until the server counts again, which it does after epochs that all other servers end.
 func (l *local) waits() bool { return l.held.Len() > 0 || l.r.epochs.busy() }
 
-// awake reports whether the server ends epochs: somebody has something to merge, or has had so a while ago.
+// awake reports whether the server ends epochs: write sets wait to be merged, or did so within the last rest.
 func (l *local) awake() bool {
 	return l.waits() || l.r.nodes > 1 && l.r.env.Now() < l.active+rest
 }
@@ -158,14 +161,13 @@ func (l *local) wake() {
 	l.r.env.After(l.length-max(0, now)%l.length, protocol.Timer{Kind: epochTimer})
 }
 
-// tick ends the epochs that are over.
+// tick ends the epochs that have ended by the clock.
 func (l *local) tick() {
 	l.ticking = false
 	l.end(l.running() - 1)
 }
 
-// settle answers the oldest open transactions whose epochs are merged, up to an epoch. The write sets of transactions
-// that are still open did not count.
+// settle aborts the open transactions up to an epoch. Their epochs are merged, but their write sets did not count.
 func (l *local) settle(epoch uint64) {
 	for l.open.Len() > 0 && l.open.Front().set.Epoch <= epoch {
 		id := l.open.Front().set.ID

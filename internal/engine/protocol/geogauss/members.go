@@ -10,28 +10,28 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// members agree, by Raft, on the servers whose write sets count. Changes are numbered: a view is the state after a
-// number of changes.
+// members agree by Raft on the servers whose write sets count. Changes are numbered: view n is the state after n
+// changes.
 //
 // A silent server leaves with the last of its epochs that a majority of the servers has counted. The leader asks a
-// majority, and a server that answers counts no later epochs in this view. An epoch is merged when a majority has
-// declared it complete in one view. One of these servers has answered, so every merged epoch counts. A change that is
-// proposed in one view and arrives in a later view has no effect.
+// majority, and a server that answers counts no later epochs in this view. An epoch is merged only after a majority has
+// declared it complete in a single view. The two majorities intersect, so every merged epoch counts. A change that was
+// proposed in an earlier view has no effect.
 //
-// A server that recovers asks to join again. It counts after the epochs at whose end all counting members know of its
-// joining. So no server has merged a later epoch without it.
+// A server that recovers asks to join again. It counts after the epochs at whose end all counting members know that it
+// has joined. So no server has merged a later epoch without it.
 type members struct {
 	r *Replica
-	// silence is the time after which a server that holds up an epoch leaves: longer than a live server takes to end two
-	// epochs.
+	// silence is the time after which a server that delays an epoch leaves. It is longer than a live server takes to end
+	// two epochs.
 	silence time.Duration
 	group   *consensus.Group
 	view    uint64
-	// changes are the changes that count, for snapshots, with the epochs that are not merged here. laden reports that
-	// there are such epochs.
+	// changes are the changes that took effect, for snapshots. Each carries the epochs that are not merged here. laden is
+	// set if there are such epochs.
 	changes []*Change
 	laden   bool
-	// redeclare reports that a view has started: earlier declarations of complete epochs do not count.
+	// redeclare is set after a view has started, because earlier declarations of complete epochs no longer count.
 	redeclare bool
 
 	round round
@@ -39,15 +39,15 @@ type members struct {
 	proposed struct{ term, view uint64 }
 
 	watching bool // a timer is set
-	// asked is the server to ask next for missing epochs; missed and frontier are the server and the position at which the
-	// walk waited at the last look.
+	// asked is the server that received the last request for missing epochs. missed and frontier are the awaited server
+	// and the frontier at the last call of look.
 	asked, missed geo.NodeID
 	frontier      uint64
 
 	requests, left, joined, terms int64
 }
 
-// tenure is the time for which a server is a member: from a view on, up to an epoch.
+// tenure is an interval of membership: from view from on, up to epoch last.
 type tenure struct{ from, last uint64 }
 
 // round is the leader's attempt to find the last epoch of a silent server.
@@ -57,20 +57,20 @@ type round struct {
 	have    []bool
 }
 
-// fetchAfter is the time beyond the longest round trip for which a server waits for an epoch before it asks another
-// server.
+// fetchAfter is the time, in addition to the longest round trip, after which a server requests a missing epoch from
+// another server.
 const fetchAfter = 10 * time.Millisecond
 
-// maxCarried bounds the write sets that a change carries, in bytes, so that it fits into a network frame, together with
-// others in a snapshot.
+// maxCarried bounds the write sets that a change carries, in bytes, so that several changes fit into a snapshot in a
+// single network frame.
 const maxCarried = 16 << 20
 
-// electionAfter returns the minimum silence of a leader after which another leader is elected.
+// electionAfter returns how long a leader must be silent at least before another leader is elected.
 func electionAfter(p protocol.Params, rtt time.Duration) time.Duration {
 	return p.Duration("heartbeat")*3/2 + 2*rtt
 }
 
-// silentAfter returns the time after which a silent server that holds up an epoch leaves.
+// silentAfter returns how long a server that delays an epoch must be silent before it leaves.
 func silentAfter(p protocol.Params, rtt time.Duration) time.Duration {
 	return electionAfter(p, rtt) + 2*p.Duration("epoch")
 }
@@ -103,21 +103,22 @@ func (m *members) leads() bool { return m.group != nil && m.group.Leading() }
 
 func (m *members) lead(geo.NodeID, uint64) {
 	m.terms++
+	// Reports to an earlier leader are not known here; this leader must ask again.
 	m.round = round{server: nobody}
 }
 
 // counts reports whether a server's write sets count in the next epoch.
 func (m *members) counts(n geo.NodeID) bool { return m.r.epochs.counts(n, m.r.epochs.frontier+1) }
 
-// current reports whether a server is currently a member, according to the known changes.
+// current reports whether a server is a member after all known changes.
 func (m *members) current(n geo.NodeID) bool { return m.r.epochs.servers[n].current() }
 
-// unsettled reports whether something is open about the membership.
+// unsettled reports whether a membership change is outstanding.
 func (m *members) unsettled() bool {
 	return m.group != nil && (m.limiting() != nobody || !m.current(m.r.self) || m.r.replace.lacking || m.r.replace.unsettled() != nobody)
 }
 
-// limiting returns a server whose epochs must not count after some limit, or nobody.
+// limiting returns a server with a limit on the epochs that count, or nobody.
 func (m *members) limiting() geo.NodeID {
 	for n := range m.r.epochs.servers {
 		if m.r.epochs.servers[n].limited {
@@ -127,7 +128,7 @@ func (m *members) limiting() geo.NodeID {
 	return nobody
 }
 
-// watch sets the timer after which it is looked for what holds up the epochs.
+// watch sets the timer for look while epochs or membership changes are outstanding.
 func (m *members) watch() {
 	if !m.watching && m.r.nodes > 1 && (m.r.local.awake() || m.unsettled()) {
 		m.watching = true
@@ -135,7 +136,8 @@ func (m *members) watch() {
 	}
 }
 
-// look asks another server for an epoch that has been missing since the last look, and sees to the membership.
+// look requests an epoch that was already missing at the last call. It also starts, repeats or reports membership
+// changes.
 func (m *members) look() {
 	m.watching = false
 	e := &m.r.epochs
@@ -158,6 +160,7 @@ func (m *members) look() {
 	if !known {
 		return
 	}
+	// The leader that asked may have been lost, so the server reports its limit to the current leader.
 	if n := m.limiting(); n != nobody {
 		m.r.env.Mark(reportedAgain)
 		m.r.env.Send(leader, &Report{m.view, n, e.servers[n].limit})
@@ -218,7 +221,7 @@ func (m *members) suspect() {
 	}
 }
 
-// begin begins a round.
+// begin starts a round for server n.
 func (m *members) begin(n geo.NodeID) {
 	m.round = round{server: n, reports: make([]uint64, m.r.nodes), have: make([]bool, m.r.nodes)}
 	m.inquire()
@@ -237,10 +240,10 @@ func (m *members) inquire() {
 	})
 }
 
-// limitTo stops counting a server's epochs in this view after the epochs that are here now, and returns the last of
-// these.
+// limitTo stops counting a server's epochs in this view after the last epoch received so far, and returns that epoch.
 func (m *members) limitTo(n geo.NodeID) uint64 {
 	s := &m.r.epochs.servers[n]
+	// The limit must stay the same for the whole view, because an earlier leader may have used it.
 	if !s.limited {
 		m.r.env.Mark(limited)
 		s.limited, s.limit = true, s.ended
@@ -248,15 +251,15 @@ func (m *members) limitTo(n geo.NodeID) uint64 {
 	return s.limit
 }
 
-// inquired answers the leader.
+// inquired answers the leader's inquiry about a silent server.
 func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 	if q.View != m.view || int(q.Server) >= m.r.nodes || m.group == nil {
 		m.r.env.Mark(inquiryOfAnotherView)
-		return // it will ask again when both are in the same view
+		return // the leader repeats it once both are in the same view
 	}
 	if m.r.replace.lacking {
 		m.r.env.Mark(inquiryWithoutState)
-		return // what its predecessor has declared it does not know
+		return // it does not know what its predecessor has declared
 	}
 	m.r.env.Send(from, &Report{m.view, q.Server, m.limitTo(q.Server)})
 }
@@ -281,7 +284,7 @@ func (m *members) report(n geo.NodeID, last uint64) {
 }
 
 // propose proposes that the silent server leaves, once a majority has reported and the leader has the epochs that
-// count. A leader without a state leaves them to the servers that have reported: a server that lacks them asks for
+// count. A leader without state relies on the servers that have reported: a server that is missing the epochs requests
 // them.
 func (m *members) propose() {
 	q, have, last, holder := &m.round, 0, uint64(0), m.r.self
@@ -289,10 +292,12 @@ func (m *members) propose() {
 		if !q.have[n] {
 			continue
 		}
+		// The largest report is the last epoch that any member of the majority may have counted.
 		if have++; q.reports[n] > last {
 			last, holder = q.reports[n], geo.NodeID(n)
 		}
 	}
+	// A majority intersects the majority that has declared an epoch complete.
 	if have <= m.r.nodes/2 {
 		return
 	}
@@ -330,24 +335,25 @@ func (m *members) departure(n geo.NodeID, last uint64) *Change {
 			continue
 		}
 		if carried += epoch.Size(); carried > protocol.Shrunk(m.r.shrink, maxCarried) {
-			break // a server that lacks the remaining epochs asks for them
+			break // servers request the remaining epochs
 		}
 		c.Epochs = append(c.Epochs, epoch)
 	}
 	return c
 }
 
-// rejoin takes a server's wish to be a member again.
+// rejoin handles a server's request to become a member again.
 func (m *members) rejoin(from geo.NodeID, q *Rejoin) {
 	if m.leads() && q.View == m.view && !m.current(from) {
 		m.change(func() *Change { return &Change{View: m.view, Server: from, Joins: true} })
 	}
 }
 
-// apply takes a change that was agreed on.
+// apply applies a change from the Raft log.
 func (m *members) apply(entry []byte) {
 	r := codec.NewReader(entry)
 	c := readChange(&r)
+	// Only the first change of a view takes effect. Later proposals of the view rest on outdated reports.
 	if r.Done() != nil || c.View != m.view || int(c.Server) >= m.r.nodes {
 		return
 	}
@@ -380,13 +386,14 @@ func (m *members) apply(entry []byte) {
 	m.changes, m.laden = append(m.changes, c), true
 	m.forget()
 	for n := range e.servers {
+		// Limits apply to a single view.
 		e.servers[n].limited = false
 	}
 	e.rewind()
 }
 
-// forget forgets the epochs of changes that are merged here. Servers that have not merged them have them or ask for
-// them.
+// forget drops the epochs of changes that are merged here. A server that has not merged them either has them or
+// requests them.
 func (m *members) forget() {
 	if !m.laden {
 		return
@@ -398,7 +405,7 @@ func (m *members) forget() {
 	}
 }
 
-// snapshot returns all changes.
+// snapshot encodes all changes that took effect.
 func (m *members) snapshot() []byte {
 	b := codec.AppendUvarint(nil, uint64(len(m.changes)))
 	for _, c := range m.changes {
@@ -407,7 +414,7 @@ func (m *members) snapshot() []byte {
 	return b
 }
 
-// restore makes the changes of a snapshot that are missing here.
+// restore applies the changes of a snapshot that this server does not have.
 func (m *members) restore(data []byte) {
 	r := codec.NewReader(data)
 	for range r.Count(1) {

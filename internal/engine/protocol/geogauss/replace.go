@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 )
 
-// replacement handles the replacement of a server that has lost its state by a new incarnation.
+// replacement replaces a server that has lost its state by a new incarnation.
 //
 // The lost server has declared epochs complete, and has reported the epochs that it had of other servers. The new
 // incarnation does not know these. So it declares and reports nothing before the group has agreed that it replaces the
@@ -22,25 +22,25 @@ import (
 // that counts is determined by the reports of the other servers, as for any silent server. A reporting server has every
 // epoch that a majority, possibly including the lost server, had declared complete.
 //
-// Then it asks a server for its state: the rows as of the last epoch that is merged there, and the later epochs. It
-// keeps the messages that arrive in the meantime. It continues where the state ends, ends its epochs after the last
-// epoch of the lost server that counts, and asks to join.
+// Then it requests a server's state: the rows as of the last epoch merged there, and the later epochs. It keeps the
+// messages that arrive in the meantime. It continues where the state ends, ends its own epochs after the last epoch of
+// the lost server that counts, and asks to join.
 type replacement struct {
 	r *Replica
-	// lacking says that this server is a new incarnation and has no state yet.
+	// lacking is set while this server is a new incarnation without state.
 	lacking  bool
 	receiver statetransfer.Receiver
-	got      uint64 // bytes, at the last look
+	got      uint64 // bytes received at the last call of ask
 	asked    time.Duration
-	patience time.Duration // until another server is asked
-	state    []byte        // the received state, until its view is known here
-	donor    geo.NodeID    // which has sent it
+	patience time.Duration // time until another server is asked
+	state    []byte        // the received state, until this server has reached its view
+	donor    geo.NodeID    // the server that has sent it
 
 	sender *statetransfer.Sender
 	sent   int64
 
 	// view is the view of the last change that has replaced a server by a new incarnation. merged is the last epoch with
-	// write sets that was merged here before it: lost servers may have been among the servers that acknowledged it.
+	// write sets that was merged here before that change: lost servers may have been among those that acknowledged it.
 	view, merged uint64
 }
 
@@ -59,6 +59,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	}
 	s.incarnation, s.open = incarnation, nil
 	s.completed, s.completedView = 0, 0
+	// The new incarnation has not received what was passed on to its predecessor.
 	for i := range e.servers {
 		if passedOn := e.servers[i].passedOn; passedOn != nil {
 			passedOn[n] = 0
@@ -99,7 +100,7 @@ func (p *replacement) spread(n geo.NodeID) bool {
 	return n == p.r.self || s.completedView >= p.view && s.completed >= p.merged
 }
 
-// unsettled returns a server that a new incarnation has replaced without the group's agreement yet, or nobody.
+// unsettled returns a server with a new incarnation that the group has not agreed on yet, or nobody.
 func (p *replacement) unsettled() geo.NodeID {
 	for n := range p.r.epochs.servers {
 		if s := &p.r.epochs.servers[n]; s.incarnation > s.settled {
@@ -109,7 +110,7 @@ func (p *replacement) unsettled() geo.NodeID {
 	return nobody
 }
 
-// settle records that the group has agreed on a server's new incarnation, as of the present view. Epochs of earlier
+// settle records that the group has agreed on a server's new incarnation in the current view. Epochs of earlier
 // incarnations after the last epoch of the server's tenures no longer count.
 func (p *replacement) settle(n geo.NodeID, incarnation uint32) {
 	s := &p.r.epochs.servers[n]
@@ -124,8 +125,8 @@ func (p *replacement) settle(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// predecessors reports whether an epoch of a lost server does not count. The lost server was dead when its departure
-// was proposed, so it knew of no later view.
+// predecessors reports whether an epoch is from a lost incarnation and does not count. The lost server was dead when
+// its departure was proposed, so its epochs carry earlier views.
 func (s *server) predecessors(c *Closed) bool { return c.Epoch > s.boundary && c.View < s.from }
 
 // cut discards the epochs of lost incarnations that do not count, and the epochs that were stored as their
@@ -146,7 +147,7 @@ func (e *epochs) cut(s *server) {
 	}
 }
 
-// drop forgets a server's epochs.
+// drop discards a server's epochs.
 func (e *epochs) drop(s *server) {
 	for _, c := range s.log {
 		e.kept -= keptSize(c)
@@ -154,8 +155,8 @@ func (e *epochs) drop(s *server) {
 	s.log = nil
 }
 
-// anchor prepares a server's log for an epoch that arrives before there is a state. The epoch follows the epochs that
-// have arrived, or replaces them if it does not follow.
+// anchor prepares a server's log for an epoch that arrives before this server has a state. If the epoch does not follow
+// the epochs in the log, they are discarded.
 func (e *epochs) anchor(s *server, c *Closed) {
 	if len(s.log) == 0 || c.After != s.ended || e.kept > keepBytes {
 		e.drop(s)
@@ -170,16 +171,17 @@ func (m *members) forgetReport(n geo.NodeID) {
 	}
 }
 
-// ask asks a server for its state, once the group has agreed on this incarnation. If nothing arrives for a while, it
-// asks another server. The first is the leader, which had the lost server's epochs that count; then the other members
-// follow in turn.
+// ask requests a server's state, once the group has agreed on this incarnation. The first server is the leader, which
+// had the lost server's epochs that count. If nothing arrives for patience, the other members follow in turn.
 func (p *replacement) ask() {
 	e := &p.r.epochs
 	self := &e.servers[p.r.self]
 	now := p.r.env.Now()
+	// Before the agreement, the epochs of the predecessor that count are unknown.
 	if self.settled < self.incarnation || p.state != nil {
 		return
 	}
+	// A transfer that makes progress is not restarted.
 	if got := p.receiver.Got(); got != p.got {
 		p.got, p.asked = got, now
 		return
@@ -193,7 +195,7 @@ func (p *replacement) ask() {
 	}
 	p.asked = now
 	for left := p.r.nodes; left > 0 && (!known || donor == p.r.self || !p.r.members.current(donor)); left-- {
-		donor, known = p.r.members.next(), true // a server that is no member may lack the state, too
+		donor, known = p.r.members.next(), true // a server that is not a member may not have the state either
 	}
 	p.r.env.Send(donor, &StateRequest{p.r.members.view})
 }
@@ -213,7 +215,7 @@ func (p *replacement) requested(from geo.NodeID, q *StateRequest) {
 	}
 }
 
-// snapshot returns this server's state, but for the changes of the membership.
+// snapshot returns this server's state without the membership changes.
 func (p *replacement) snapshot() []byte {
 	e := &p.r.epochs
 	b := []byte(nil)
@@ -231,7 +233,7 @@ func (p *replacement) snapshot() []byte {
 	return appendRows(b, p.r.store)
 }
 
-// merged returns the number of a server's kept epochs up to base.
+// merged returns the number of epochs in a server's log up to base.
 func (s *server) merged(base uint64) int {
 	n, _ := slices.BinarySearchFunc(s.log, base+1, func(c *Closed, epoch uint64) int { return cmp.Compare(c.Epoch, epoch) })
 	return n
@@ -244,8 +246,8 @@ type change struct {
 	deleted bool
 }
 
-// appendRows appends the last changes of all rows, except for rows that every node has and that never change. Existing
-// rows are first, by their keys. Deleted rows follow, in the order of their deletion.
+// appendRows appends the last change of every row, except for rows that every node has and that never change. Existing
+// rows come first, ordered by key. Deleted rows follow, in the order of their deletion.
 func appendRows(b []byte, s *store.Versioned) []byte {
 	var rows []change
 	s.EachChange(func(k txn.Key, r store.Record, deleted bool) {
@@ -287,7 +289,7 @@ func readRows(r *codec.Reader) []change {
 	return rows
 }
 
-// receive takes a piece of a state.
+// receive handles a piece of the requested state.
 func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
 	if !p.lacking || p.state != nil {
 		return
@@ -297,8 +299,8 @@ func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
 	}
 }
 
-// restore installs the received state, once this server knows the state's view. From then on it behaves like a server
-// that was away.
+// restore installs the received state, once this server has reached the state's view. Afterwards it behaves like a
+// server that was disconnected.
 func (p *replacement) restore() {
 	if p.state == nil {
 		return
@@ -325,7 +327,7 @@ func (p *replacement) restore() {
 	}
 	rows := readRows(&in)
 	if in.Done() != nil {
-		return // whatever sends that is no server
+		return // no server sends such a state
 	}
 	p.lacking = false
 	for _, c := range rows {
@@ -359,6 +361,7 @@ func (p *replacement) restore() {
 	e.rewind()
 	p.r.members.forget()
 	p.r.members.redeclare = true
+	// Epochs up to the boundary belong to the predecessor and may count.
 	l.ended = e.servers[p.r.self].boundary
 	l.read()
 }

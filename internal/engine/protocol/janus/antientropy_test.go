@@ -28,7 +28,7 @@ func TestStraysArePassedOn(t *testing.T) {
 	s.pass(1)
 	s.sends("to 2: query rows of [0]")
 	s.pass(tickEvery)
-	s.sends() // it has been asked
+	s.sends() // it has sent a query
 	s.hear(2, &RowReport{[]RowKnowledge{{Node: 0, Received: 1, Beyond: nil}}})
 	s.sends("to 2: commit 0/3: after {}")
 	s.pass(tickEvery)
@@ -57,7 +57,7 @@ func TestStraysArePassedOn(t *testing.T) {
 	}
 }
 
-// Messages that no replica of this version sends change nothing.
+// Messages that no replica of this version sends have no effect.
 func TestStrangeRowMessages(t *testing.T) {
 	s := newScripted(t, 3, 2, 0)
 	s.hear(2, &RowQuery{[]geo.NodeID{6, 65535}})

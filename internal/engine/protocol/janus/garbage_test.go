@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// The members of a component are forgotten together. Here two instances form a component, the row of one of them is
-// stable, and another partition asks for that instance. It must learn of the cycle, or it would put the two in another
-// order.
+// The members of a component are discarded together. Here two instances form a component, the row of one of them is
+// stable, and another partition inquires about that instance. It must learn of the cycle, or it would order the two
+// differently.
 func TestComponentIsForgottenAtOnce(t *testing.T) {
 	one, other := instance(0, 1), instance(3, 1)
 	s := newScripted(t, 2, 2, 2) // nodes 0 and 2 hold partition 0
@@ -36,8 +36,8 @@ func TestComponentIsForgottenAtOnce(t *testing.T) {
 	}
 }
 
-// An instance known only by name, or as a no-op without further content, is forgotten with its row; an instance that
-// another one waits for is not.
+// An instance known only by name, or as a no-op without a transaction, is discarded with its row, unless another
+// instance waits for it.
 func TestNamesAreForgotten(t *testing.T) {
 	prepared, noop, first, second := instance(2, 1), instance(2, 2), instance(2, 3), instance(2, 4)
 	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1

@@ -27,8 +27,8 @@ func (quiet) Mark(*coverage.Mark)                  {}
 func (quiet) Buggify(*buggify.Point) bool          { return false }
 func (q quiet) Rand() *rand.Rand                   { return q.rng }
 
-// Instances of random graphs commit in random order. After each, those are resolved of which everything that they
-// depend on is committed, in the strongly connected components of the graph.
+// Instances of random graphs commit in random order. After each commit, exactly the instances are resolved whose direct
+// and indirect dependencies are all committed, in the strongly connected components of the graph.
 func TestComponents(t *testing.T) {
 	params, _ := Engine.Resolve(nil)
 	components := 0

@@ -68,8 +68,9 @@ func TestHighestBallotIsProposed(t *testing.T) {
 	}
 }
 
-// A no-op represents all earlier instances of its coordinator's row, at all replicas, although none of them conflicts
-// with it: other instances may depend on it alone. A replica that has not seen it reports its instances of the row.
+// A no-op represents all earlier instances of its coordinator's row, at all replicas, even if none of them conflicts
+// with it: other instances may depend on the no-op alone. A replica that has not pre-accepted it reports its instances
+// of the row.
 func TestNoopDependsOnItsRow(t *testing.T) {
 	first, second, third := instance(0, 1), instance(0, 2), instance(0, 3)
 
@@ -98,8 +99,8 @@ func TestNoopDependsOnItsRow(t *testing.T) {
 	s.sends("to 0: "+accept, "to 2: "+accept)
 }
 
-// A replica that has made a promise for an unseen instance pre-accepts nothing more of the row up to there: the
-// resulting no-op might not cover it.
+// A replica that has made a promise for an unknown instance pre-accepts no further instances of the row up to it: the
+// resulting no-op might not cover them.
 func TestRowIsClosed(t *testing.T) {
 	s := newScripted(t, 3, 1, 2)
 	s.hear(1, &Prepare{instance(0, 3), ballot(1, 1)})
@@ -130,8 +131,7 @@ func TestHeardOfBallotIsNotPromised(t *testing.T) {
 	s.sends("to 2: accept refused 0/1, ballot 1 of 3")
 }
 
-// A replica that has ordered and forgotten an instance, and encounters it again, does not vote on it as if it were
-// unseen.
+// A replica that has ordered and discarded an instance does not vote on it as if it were unknown.
 func TestForgottenIsNotUnseen(t *testing.T) {
 	old, later := instance(3, 1), instance(3, 2)
 	s := newScripted(t, 2, 2, 0)
@@ -143,7 +143,7 @@ func TestForgottenIsNotUnseen(t *testing.T) {
 	s.hear(3, &Commit{Proposal{ID: later, Deps: []Dep{{ID: old, Partition: 1}}}})
 	s.sends("to 3: pre-accept ok 1: after {}", "to 1: reads: 3.1=none", "to 3: pre-accept ok 2: after {}", "to 1: inquire [3/1]")
 	s.hear(1, &Commit{Proposal{ID: old, Deps: []Dep{{ID: instance(1, 1), Partition: 1}}, T: preAccept(old, "a0+1 a1+1").T}})
-	s.sends() // it asks for no predecessor of the old instance
+	s.sends() // it inquires about no dependency of the old instance
 	if n := s.r.graph.open; n != 0 {
 		t.Errorf("%d instances are open", n)
 	}

@@ -57,8 +57,8 @@ func (s *scripted) rejoin(last uint64, others ...*scripted) {
 	s.sent = nil
 }
 
-// A new incarnation asks for the others' state only when all have dropped its predecessor's votes. Otherwise the state
-// would lack instances that are decided later with such a vote.
+// A new incarnation requests the others' state only after all of them have dropped its predecessor's votes. Otherwise
+// the state would lack instances that are decided later with such a vote.
 func TestAsksWhenVotesAreDropped(t *testing.T) {
 	s := newIncarnation(t, 3, 1, 2, 1)
 	s.hear(0, &Rejoin{Step: welcome, Number: 7})
@@ -93,8 +93,8 @@ func TestNoVoteForThePredecessor(t *testing.T) {
 	s.sends("to 1: promise, ballot 1 of 1, has pre-accepted 0/3: after {0/1 1/1}")
 }
 
-// A new incarnation that takes over what its predecessor may have voted for does not count itself, and its ballots are
-// not its predecessor's.
+// A new incarnation that takes over an instance that its predecessor may have voted for does not count itself, and its
+// ballots differ from its predecessor's.
 func TestTakesOverWithoutItself(t *testing.T) {
 	id := instance(1, 1)
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
@@ -215,7 +215,7 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 		t.Errorf("it has sent %v", s.sent)
 	}
 
-	// The new incarnation calls its row stable when all have said so.
+	// The new incarnation considers its row stable once all nodes have reported that.
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
 	n := newIncarnation(t, 3, 1, 2, 1)
 	n.rejoin(0, a, b)
@@ -231,8 +231,8 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	}
 }
 
-// Nothing else may be lost before all that was sent to the predecessor is in order everywhere: there are fewer to vote
-// on that.
+// No other node may be lost before everything that was sent to the predecessor is ordered at all replicas: fewer
+// replicas can vote on these instances.
 func TestWholeWhenAllIsStable(t *testing.T) {
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
 	s := newIncarnation(t, 3, 1, 2, 1)

@@ -62,15 +62,15 @@ func newIncarnation(t *testing.T, regions, partitions int, self geo.NodeID, inca
 	return s
 }
 
-// preAccept is the coordinator's message of a transaction that no other conflicts with unless it uses the same row.
+// preAccept is a coordinator's message for a transaction that conflicts only with transactions that use the same row.
 func preAccept(id Instance, ops string) *PreAccept {
 	return &PreAccept{id.Seq(), simload.Txn(txn.MakeID(uint32(id.Node())+1, id.Seq()), ops)}
 }
 
-// hear lets a message of another node arrive.
+// hear delivers a message of another node.
 func (s *scripted) hear(from geo.NodeID, m protocol.Message) { s.r.Receive(from, m) }
 
-// pass lets time pass, with a tick at its end.
+// pass advances time, with a tick at the end.
 func (s *scripted) pass(d time.Duration) {
 	s.now += d
 	s.r.Fire(protocol.Timer{Kind: tickTimer})

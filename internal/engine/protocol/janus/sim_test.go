@@ -65,7 +65,7 @@ func TestGroups(t *testing.T) {
 	protocoltest.Groups(t, janus.Engine, nil)
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce the same events.
 func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, janus.Engine, nil)
 	protocoltest.Reproducible(t, janus.Engine, impatient)
@@ -156,7 +156,7 @@ func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 			Topology: topology, Engine: janus.Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: seed, Costs: sim.DefaultCosts,
 			Params: params(t, map[string]string{"patience": "50ms"}), CheckCodec: true,
 		})
-		const rows, each = 100_000, 1 // few transactions meet
+		const rows, each = 100_000, 1 // few transactions conflict
 		simload.Fill(topology, rows, each, s.Store)
 		lost, away := geo.Region(seed%5), geo.Region((seed+1+seed/5)%5)
 		simload.Add(s, lost, seed, simload.Load{Clients: 10, Next: protocoltest.Transfers(rows), Until: 2 * time.Second})
@@ -204,7 +204,7 @@ func TestHalfACopyIsNotQuiet(t *testing.T) {
 	}
 }
 
-// checkEqual compares the living copies.
+// checkEqual fails unless the live copies are equal.
 func checkEqual(t *testing.T, s *sim.Sim, topology *geo.Topology, seed uint64) {
 	t.Helper()
 	for p := range topology.Partitions {
@@ -256,7 +256,7 @@ func TestBoundedMemory(t *testing.T) {
 	}
 }
 
-// Edges of the parameters and of the topology.
+// Edge cases of the parameters and of the topology.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, janus.Engine, []map[string]string{nil, impatient})
 }

@@ -82,8 +82,8 @@ func (c *counters) Complete(o txn.Outcome) {
 	c.env.After(time.Duration(c.rng.IntN(20))*time.Millisecond, protocol.Timer{Arg: k.client})
 }
 
-// Answers agree with one order of all transactions, and that order agrees with real time. There is no cycle of "before
-// it in the history of a row" and "answered before it was called". Links break, and a region is lost.
+// The answers are consistent with one order of all transactions that agrees with real time: "earlier in the history of
+// a row" and "answered before it was submitted" form no cycle. Links break, and a region is lost.
 func TestStrictlySerializable(t *testing.T) {
 	for n := range *seeds {
 		seed := *first + n
@@ -152,7 +152,7 @@ func TestStrictlySerializable(t *testing.T) {
 	}
 }
 
-// cycle returns two calls that come before each other, if there are any.
+// cycle returns two calls that precede each other, if there are any.
 func cycle(calls []*call) (a, b *call) {
 	before := func(x, y *call) bool {
 		if x.end < y.start {

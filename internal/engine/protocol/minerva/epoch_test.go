@@ -27,16 +27,16 @@ type world struct {
 	acknowledgements int
 	answers          []txn.Outcome
 	sent             []sent
-	rare             bool // whether rare things are done
+	rare             bool // whether Buggify points trigger
 }
 
-// sent is a message on its way.
+// sent is a message in flight.
 type sent struct {
 	to geo.NodeID
 	m  protocol.Message
 }
 
-// take returns the messages to a node, and forgets all.
+// take returns the messages sent to a node, and removes all recorded messages.
 func (w *world) take(to geo.NodeID) (all []protocol.Message) {
 	for _, s := range w.sent {
 		if s.to == to {
@@ -66,8 +66,8 @@ func (w *world) Send(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// ycsb reads and writes rows. An operation has 9 bytes: whether it writes, and the row. It does not read the rows that
-// it writes.
+// ycsb reads and writes rows. An operation has 9 bytes: a flag that is set for a write, and the row. It does not read
+// the rows that it writes.
 var ycsb = txn.NewRegistry(&txn.Procedure{
 	ID: 1, Name: "ycsb",
 	Declare: func(args []byte, f *txn.Footprint) error {
@@ -133,7 +133,7 @@ func benchConfig(tb testing.TB, self geo.NodeID, t *geo.Topology, rows *store.Ha
 	return protocol.Config{Self: self, Topology: t, Params: p, Procedures: ycsb, Store: rows, Env: env}
 }
 
-// cpuTime is the CPU time of the process.
+// cpuTime returns the CPU time of the process.
 func cpuTime(tb testing.TB) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -24,7 +24,7 @@ func TestLossesWaitForWhoIsCutOff(t *testing.T) {
 	t.Run("from all but one", func(t *testing.T) { lossesWait(t, 0, 3, 4) })
 }
 
-// lossesWait cuts the links of region 2 to others.
+// lossesWait cuts the links between region 2 and the other regions.
 func lossesWait(t *testing.T, others ...geo.Region) {
 	const off = geo.Region(2)
 	delays := make([][]float64, 5)

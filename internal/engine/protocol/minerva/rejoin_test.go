@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// reborn returns incarnation 1 of replica self of three, which has started.
+// reborn returns incarnation 1 of replica self of three, after Start.
 func reborn(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *world) {
 	t.Helper()
 	r, w := incarnation(t, self, 1, store.NewHash(), given)
@@ -21,7 +21,7 @@ func reborn(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *
 	return r, w
 }
 
-// joins gives a new incarnation the rows of a peer, which has heard of it.
+// joins transfers the rows of a peer to a new incarnation that the peer knows.
 func joins(t *testing.T, r *Replica, peer *Replica, w *world) {
 	t.Helper()
 	w.sent = nil
@@ -34,7 +34,7 @@ func joins(t *testing.T, r *Replica, peer *Replica, w *world) {
 	}
 }
 
-// agree has replicas agree on cuts.
+// agree makes replicas agree on cuts.
 func agree(cut Heads, all ...*Replica) {
 	for _, r := range all {
 		r.epochs.agreed(cut)
@@ -46,8 +46,8 @@ func row(r *Replica, n uint64) int64 {
 	return simload.Value(rec)
 }
 
-// All replicas can be replaced if the remaining replicas are a majority, except the first replica if it makes cuts
-// alone.
+// All replicas can be replaced if the remaining replicas are a majority, except the first replica if it proposes cuts
+// without consensus.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		partitions int
@@ -129,8 +129,9 @@ func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 	}
 }
 
-// All replicas commit the batches of a lost replica that are in a cut. This includes replicas that receive them later
-// from others, such as the new incarnation. It does not answer requests to its predecessor.
+// All replicas commit the batches of a lost replica that are in a cut. This includes replicas that receive the batches
+// later from other replicas, such as the new incarnation. The new incarnation does not answer requests to its
+// predecessor.
 func TestCutBatchesOfThePredecessorAreCommitted(t *testing.T) {
 	old, lost := alone(t, 1, nil)
 	epoch(old, lost, 1, "a1+1", "a1+10")
@@ -152,7 +153,7 @@ func TestCutBatchesOfThePredecessorAreCommitted(t *testing.T) {
 		t.Fatalf("%d and %d epochs committed without the second batch", c.epochs.committed, next.epochs.committed)
 	}
 	for r, w := range map[*Replica]*world{c: asks, next: asksToo} {
-		r.Receive(0, &Proof{}) // which lives
+		r.Receive(0, &Proof{}) // shows that replica 0 is live
 		w.sent, sender.sent = nil, nil
 		for range 2 {
 			r.Fire(protocol.Timer{Kind: fetchTimer})
@@ -169,8 +170,8 @@ func TestCutBatchesOfThePredecessorAreCommitted(t *testing.T) {
 	}
 }
 
-// A batch that the predecessor has acknowledged is not available to as many as before: the new incarnation has to
-// acknowledge it.
+// A batch that only the predecessor has acknowledged no longer has f + 1 copies: the new incarnation must acknowledge
+// it, too.
 func TestAcknowledgementsOfThePredecessorDoNotCount(t *testing.T) {
 	p, _ := Engine.Resolve(nil)
 	w, topology, rows := &world{}, simload.ThreeRegions(2), store.NewHash()
@@ -190,8 +191,8 @@ func TestAcknowledgementsOfThePredecessorDoNotCount(t *testing.T) {
 }
 
 // A new incarnation neither stores nor acknowledges batches before it has rows, and accepts no transactions. Then it
-// asks for the later parts of the logs, and commits the same as the other replicas: it knows which transactions were
-// re-executed before.
+// requests the later parts of the logs and commits the same state as the other replicas: it knows which earlier
+// transactions were re-executed.
 func TestJoin(t *testing.T) {
 	given := map[string]string{"acrossEpochs": acrossValid}
 	a, w := alone(t, 0, given)
@@ -247,7 +248,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// If one replica makes cuts alone, it sends a new incarnation the cuts that it may need, and then all later cuts.
+// Without consensus, the coordinator sends a new incarnation the cuts that it may need, and then all later cuts.
 func TestCutsByOnesWord(t *testing.T) {
 	given := map[string]string{"commit": commitProposed}
 	a, w := alone(t, 0, given)
@@ -383,7 +384,7 @@ func TestRowsAreTakenInSteps(t *testing.T) {
 	}
 }
 
-// A new incarnation takes transactions when it has committed all cuts that were known when it got rows.
+// A new incarnation accepts transactions once it has committed all cuts that were known when it received its rows.
 func TestRefusedUntilCaughtUp(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	epoch(a, w, 1, "a1+1")
@@ -402,8 +403,8 @@ func TestRefusedUntilCaughtUp(t *testing.T) {
 	}
 }
 
-// A new incarnation asks one replica after another for rows. It asks the next when a replica is silent for longer than
-// a round trip, or stops in the middle.
+// A new incarnation requests rows from one replica after another. It asks the next replica if one is silent for longer
+// than a round trip, or stops in the middle of a transfer.
 func TestRowsAreAskedFor(t *testing.T) {
 	r, w := reborn(t, 1, nil)
 	r.rejoin.ask()
@@ -430,7 +431,7 @@ func TestRowsAreAskedFor(t *testing.T) {
 	}
 }
 
-// A log is sent in parts.
+// A log is sent in several parts.
 func TestFollow(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	epoch(a, w, 1, "a1+1", "a1+1", "a1+1")
@@ -534,7 +535,7 @@ func TestKeptForNewIncarnations(t *testing.T) {
 		a.Receive(n, &Progress{Epoch: epoch, Proofs: make(Heads, 3)})
 		return len(a.logs.all[0].batches)
 	}
-	report(1, 3) // which is its predecessor's
+	report(1, 3) // reported by its predecessor
 	a.Replaced(1, 1)
 	a.logs.kept += keepBytes
 	if n := report(2, 4); n != 4 {
@@ -557,7 +558,7 @@ func TestKeptForNewIncarnations(t *testing.T) {
 	}
 }
 
-// A log goes through incarnations, and parts that are asked for later are found.
+// A log has segments of several incarnations, and requests find batches in earlier segments.
 func TestSegments(t *testing.T) {
 	g := &batchLog{segment: segment{first: 1}}
 	g.succeed(3)

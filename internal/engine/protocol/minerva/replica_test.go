@@ -36,7 +36,7 @@ func incarnation(t *testing.T, self geo.NodeID, number uint32, rows *store.Hash,
 	}, none), w
 }
 
-// epoch makes a replica execute transactions, each in a separate batch, and cuts the logs after them.
+// epoch makes a replica execute transactions, each in a separate batch, and then agrees on a cut after them.
 func epoch(r *Replica, w *world, first uint64, ops ...string) {
 	for i, o := range ops {
 		w.now += 10 * time.Millisecond
@@ -77,8 +77,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A replica that is too far behind while it waits for a batch has nothing left to commit when the batch arrives. It
-// accepts no further batches, but it follows the cuts: it may have to send them to other replicas.
+// A replica that falls behind while it waits for a batch has nothing left to commit when the batch arrives. It accepts
+// no further batches, but it still records the cuts: it may have to send them to other replicas.
 func TestTooFarBehind(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -111,7 +111,7 @@ func TestTooFarBehind(t *testing.T) {
 }
 
 // discarding returns replica 0, which has committed and discarded a batch of replica 1, and replica 2, which lacks that
-// batch and knows the cuts. Replica 0 lives.
+// batch and knows the cuts. Replica 0 is live.
 func discarding(t *testing.T) (holder, late *Replica, sent, seen *world) {
 	t.Helper()
 	origin, w := alone(t, 1, nil)
@@ -152,8 +152,8 @@ func fetches(late *Replica, seen *world, others map[*Replica]*world) {
 	}
 }
 
-// A replica that lacks a lost replica's batch, which the others have discarded, answers its clients that it cannot
-// commit.
+// A replica that lacks a lost replica's batch falls behind once the other replicas have discarded that batch, and
+// answers its clients accordingly.
 func TestDiscardedBatch(t *testing.T) {
 	holder, late, sent, seen := discarding(t)
 	fetches(late, seen, map[*Replica]*world{holder: sent})
@@ -171,7 +171,8 @@ func TestDiscardedBatch(t *testing.T) {
 	}
 }
 
-// A replica waits while another one that lives may have the batch, its origin included, or while it hears no replica.
+// A replica keeps waiting while another live replica, including the batch's origin, may have the batch, or while it
+// receives messages from no replica.
 func TestBatchThatMayBeKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(late *Replica, seen *world)
@@ -210,7 +211,7 @@ func TestBatchThatMayBeKept(t *testing.T) {
 	}
 }
 
-// A replica that lacks a batch itself reports it as discarded once another replica has, and not before.
+// A replica that lacks a batch reports it as discarded once another replica has reported that, and not before.
 func TestBatchThatTwoLack(t *testing.T) {
 	_, late, _, seen := discarding(t)
 	ask := func() []protocol.Message {
@@ -227,7 +228,7 @@ func TestBatchThatTwoLack(t *testing.T) {
 	}
 }
 
-// Batches of two origins are asked for from every replica that lives: one holder has the one, another holder the other.
+// Batches of two origins are requested from every live replica, because different replicas may hold them.
 func TestEachOriginAsksAllHolders(t *testing.T) {
 	late, seen := five(t)
 	for _, n := range []geo.NodeID{3, 4} {
@@ -267,7 +268,8 @@ func five(t *testing.T) (*Replica, *world) {
 	}, none), w
 }
 
-// A replica that is too far behind keeps as many cuts as others, and the batches that it has acknowledged with them.
+// A replica that is behind keeps the same number of cuts as other replicas, and the batches of these cuts that it has
+// acknowledged.
 func TestCollectBehind(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -316,7 +318,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// Uncommitted versions come and go with their transactions.
+// Uncommitted versions appear with their transactions and disappear when these are committed.
 func TestUncommittedState(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	r.Submit(simload.Txn(1, "a1+1"))
@@ -327,7 +329,7 @@ func TestUncommittedState(t *testing.T) {
 	if n := len(r.local.rows) + r.local.ordered.Len(); n != 3 {
 		t.Errorf("%d rows have uncommitted versions, want 3", n)
 	}
-	// Another replica changes row 1, which all of the chain have read.
+	// Another replica changes row 1, which all transactions of the chain have read.
 	other := (&Batch{Origin: 1, Number: 1, First: 1, Records: []Record{{Txn: simload.Txn(9, "a1+10"), Unexecuted: true}}}).seal()
 	r.Receive(1, other)
 	r.epochs.agreed(Heads{0, 1, 0})
@@ -351,7 +353,7 @@ func TestUncommittedState(t *testing.T) {
 	}
 }
 
-// The high-contention mode begins and ends as the parameter says.
+// The high-contention mode starts and ends as the parameter specifies.
 func TestContention(t *testing.T) {
 	type event struct {
 		at           time.Duration
@@ -391,7 +393,7 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// A cut takes nothing back, and nothing twice: a coordinator may not know the proofs that its predecessor knew.
+// A cut never decreases a head and commits no batch twice: a coordinator may lack proofs that its predecessor had.
 func TestCutsGrow(t *testing.T) {
 	other, sent := alone(t, 1, nil)
 	epoch(other, sent, 1, "a2+5")
@@ -431,8 +433,8 @@ func TestLostProposalsAreMadeAgain(t *testing.T) {
 	}
 }
 
-// Chains of two replicas are mutual neighbors if one of them writes a row that the other uses, with or without reading
-// it first.
+// Chains of two replicas are mutual neighbors if one of them writes a row that the other uses. It makes no difference
+// whether the writer has read the row first.
 func TestNeighborsAreMutual(t *testing.T) {
 	k := simload.Key(1)
 	reads := &Record{Reads: optimistic.Reads{Points: []optimistic.Point{{Key: k}}}}

@@ -17,7 +17,7 @@ func TestNeighborsOfScans(t *testing.T) {
 	scans := &Record{Reads: optimistic.Reads{Ranges: []optimistic.Range{{From: key(2), To: key(9)}}}}
 	writes := func(n uint8) *Record { return &Record{Writes: []txn.WriteEntry{{Key: key(n)}}} }
 	for name, tc := range map[string]struct {
-		chains []*Record // each of another replica
+		chains []*Record // each of a different replica
 		want   string
 	}{
 		"its first row":           {[]*Record{writes(2), scans}, "[[1] [0]]"},
@@ -45,8 +45,8 @@ func TestNeighborsOfScans(t *testing.T) {
 	}
 }
 
-// A transaction that scanned an uncommitted row follows the writer. It does not see rows of a transaction that will be
-// executed again.
+// A transaction that scanned an uncommitted row follows the row's writer. It does not see rows of a transaction that
+// will be re-executed.
 func TestScansOfUncommittedRows(t *testing.T) {
 	for doom, want := range map[bool]int{false: 1, true: 0} {
 		r, _ := alone(t, 0, nil)

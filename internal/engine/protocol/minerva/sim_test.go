@@ -14,7 +14,7 @@ var (
 	snapshot = map[string]string{"reads": "Snapshot", "solver": "Greedy", "highContention": "Off"}
 )
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// In every topology and network, the copies stay equal, the total balance is constant, and readers see either all of a
 // transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("paper", func(t *testing.T) { protocoltest.Serializable(t, minerva.Engine, nil, 3) })
@@ -22,19 +22,19 @@ func TestSerializable(t *testing.T) {
 	t.Run("snapshot", func(t *testing.T) { protocoltest.Serializable(t, minerva.Engine, snapshot, 2) })
 }
 
-// Links between regions break and come back at random.
+// Links between regions break and recover at random.
 func TestCuts(t *testing.T) {
 	t.Run("paper", func(t *testing.T) { protocoltest.Cuts(t, minerva.Engine, nil, 12) })
 	t.Run("measured", func(t *testing.T) { protocoltest.Cuts(t, minerva.Engine, measured, 4) })
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce the same events.
 func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, minerva.Engine, nil)
 	protocoltest.Reproducible(t, minerva.Engine, measured)
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+// On an unloaded system, the median latency of every class and region matches the latency model within 5%.
 func TestLaw(t *testing.T) {
 	t.Run("replicated", func(t *testing.T) { protocoltest.Law(t, minerva.Engine, nil) })
 	t.Run("proposed", func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestLaw(t *testing.T) {
 	})
 }
 
-// Edges of the parameters and of the topology.
+// Edge cases of the parameters and of the topology.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, minerva.Engine, []map[string]string{
 		nil, measured, snapshot, {"batchTimeout": "0s", "epoch": "1ms", "heartbeat": "50ms", "batchSize": "1000"},

@@ -83,6 +83,7 @@ func (s *functors) enter(f Functor) {
 // collect discards the functors of a server up to a timestamp, which all replicas have.
 func (s *functors) collect(server geo.NodeID, up Timestamp) {
 	s.replicated[server] = max(s.replicated[server], up)
+	// Functors of a server arrive in timestamp order, so those to discard form a prefix.
 	for q := &s.recent[server]; q.Len() > 0 && q.Front().Timestamp <= up; q.Pop() {
 		s.forget(q.Front())
 	}
@@ -100,6 +101,7 @@ func (s *functors) forget(f Functor) {
 func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Functor) (dropped int) {
 	dropped = len(s.invisible)
 	s.invisible = slices.DeleteFunc(s.invisible, func(f stored) bool {
+		// Functors of other servers, and functors that all replicas have, are not affected by the decision.
 		return f.Server() == server && f.Timestamp > beyond && !survives(survivors, f.Timestamp)
 	})
 	dropped -= len(s.invisible)

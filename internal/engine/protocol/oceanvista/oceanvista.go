@@ -232,6 +232,8 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Write:
 		r.inView(from, m, m.View)
 	case *Gossip:
+		// The number of gossip messages in flight must be exact even if the message is buffered, or the window would stay
+		// full.
 		r.watermarks.count(from, m)
 		r.inView(from, m, m.View)
 	case *Stored:
@@ -298,6 +300,7 @@ func (r *Replica) caughtUp() {
 	for n := range r.watermarks.peers {
 		p := &r.watermarks.peers[n]
 		done := 0
+		// Stop at the first message of a later view: a peer's messages must be handled in order.
 		for done < len(p.held) && viewOf(p.held[done]) <= r.membership.view {
 			r.take(geo.NodeID(n), p.held[done])
 			done++

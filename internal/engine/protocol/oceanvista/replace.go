@@ -174,11 +174,14 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	}
 	p.known[n] = incarnation
 	old := &r.watermarks.peers[n]
+	// The old connection's counts and buffered messages belong to the predecessor; its watermark still holds back
+	// visibility.
 	*old = peer{watermark: old.watermark, window: old.window}
 	r.watermarks.hear(n)
 	p.sender.Cancel(n)
 	r.recon.Replaced(n)
 	r.membership.group.Replaced(n, incarnation)
+	// The mark may be applied before this node learns of the new incarnation; mark could not resend then.
 	if p.linked(n) {
 		r.writes.resend(n)
 	}
@@ -301,6 +304,7 @@ func (p *replacement) marked(n geo.NodeID, number int) {
 	if n == r.self {
 		p.since = r.membership.view
 		p.has[r.self] = true
+		// A timestamp at or below last may have been used by the predecessor.
 		r.writes.last = max(r.writes.last, r.membership.servers[n].last)
 	}
 	own := r.copyOf(r.self)
@@ -320,6 +324,7 @@ func (p *replacement) reset(above Timestamp) {
 	r := p.r
 	r.env.Mark(copyReset)
 	p.lacking, p.got, p.came = true, 0, nil
+	// The rows at earlier stops no longer exist here after the reset.
 	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool { return s.above < above })
 	r.functors.floor = above
 	r.functors.invisible = slices.DeleteFunc(r.functors.invisible, func(f stored) bool { return f.Timestamp <= above })
@@ -392,6 +397,7 @@ func (p *replacement) passes(visible Timestamp) bool {
 		p.r.env.Mark(donorDrains)
 		return false
 	}
+	// Several copies may stop at the same timestamp; all of them receive the same rows.
 	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool {
 		if s.above > at {
 			return false
@@ -454,6 +460,7 @@ func (p *replacement) install() {
 		have[r.functors.invisible[i].Timestamp] = true
 	}
 	for _, f := range decided {
+		// The functor may have arrived here directly before its server was closed; evaluating it twice would be wrong.
 		if !have[f.Timestamp] && f.Timestamp > r.functors.floor {
 			r.env.Mark(functorGiven)
 			heap.Push(&r.functors.invisible, stored{f, r.functors.received})
@@ -506,6 +513,7 @@ func (e *replenishment) apply(m *membership) bool {
 	}
 	number := m.r.copyOf(e.server)
 	c := &m.copies[number]
+	// A later mark has restarted the copy again, so these rows are outdated.
 	if c.id != e.id {
 		return false
 	}

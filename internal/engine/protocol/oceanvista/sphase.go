@@ -104,6 +104,8 @@ func (w *writes) issue(t *txn.Transaction) {
 	f := Functor{makeTimestamp(max(above, r.clock().micros()), r.self), t}
 	w.last = f.Timestamp
 	w.issued++
+	// Other servers may evaluate the functor from here on: if this server is given up, the outcome is Unknown, not
+	// Refused.
 	r.unanswered[t.ID] = true
 	own := write{f, r.partitionsOf(t)}
 	w.unstable.Push(own)
@@ -118,6 +120,7 @@ func (w *writes) issue(t *txn.Transaction) {
 		}
 	}
 	if slices.Contains(own.partitions, r.partition) {
+		// The server is itself one of the replicas that form the majority.
 		r.functors.enter(f)
 		w.stored(r.self, f.Timestamp)
 	}
@@ -153,6 +156,7 @@ func (w *writes) recount(q int) {
 	least := w.last
 	for _, n := range w.r.group[q] {
 		w.room = append(w.room, w.has[n])
+		// An abandoned server never stores the functor; waiting for it would keep functors permanently.
 		if w.r.membership.counted(n) {
 			least = min(least, w.has[n])
 		}
@@ -213,6 +217,7 @@ func (w *writes) watermark() Timestamp {
 // survivors to all replicas.
 func (w *writes) decided(survivors []Functor) {
 	w.unreplicated.Each(func(own write) {
+		// A client that was answered, or whose functor survived, must not have its transaction executed twice.
 		if _, open := w.r.unanswered[own.T.ID]; open && !survives(survivors, own.Timestamp) && !w.r.behind {
 			w.again++
 			w.r.env.Mark(writeAgain)

@@ -181,6 +181,7 @@ func (m *membership) tick() {
 	inactive := m.inactive()
 	for n := range m.servers {
 		s := &m.servers[n]
+		// The count includes the suspicions proposed in this loop, so one tick cannot propose more than a minority.
 		if m.group.Leading() && s.status == active && m.silent(geo.NodeID(n)) && inactive < m.mayBeInactive() {
 			m.r.env.Mark(suspicionProposed)
 			m.propose((&suspicion{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
@@ -278,6 +279,7 @@ func (m *membership) reported(from geo.NodeID, rep *Report) {
 		return
 	}
 	s := &m.servers[rep.Server]
+	// Reports about an epoch that was decided meanwhile are useless, and must not replace a newer report.
 	if old := s.reports[from]; rep.Epoch < s.epoch || old != nil && old.Epoch > rep.Epoch {
 		return
 	}
@@ -378,6 +380,7 @@ func (m *membership) join() {
 // on, that server's watermark holds the node back.
 func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	s, own := &m.servers[from], &m.servers[m.r.self]
+	// One sponsorship at a time: the capped watermark serves a single join entry.
 	if m.sponsored != nil || m.r.behind || own.status != active || m.r.replace.unmarked() || s.status != closed || s.epoch != req.Epoch ||
 		s.incarnation != m.r.replace.known[from] {
 		return
@@ -451,6 +454,7 @@ func (e *decision) apply(m *membership) bool {
 	if s == nil || s.status != suspected {
 		return false
 	}
+	// An earlier leader may have lost its term between two pieces; a new decision starts again.
 	if e.piece == 0 {
 		s.pieces, s.survivors = 0, nil
 	}
@@ -467,6 +471,7 @@ func (e *decision) apply(m *membership) bool {
 	// A new epoch excludes all writes of the server that are still in flight.
 	s.epoch++
 	s.pieces, s.survivors = 0, nil
+	// A new incarnation issues timestamps above last, so that no timestamp is used twice.
 	s.last = max(s.last, e.replicated)
 	if len(survivors) > 0 {
 		s.last = max(s.last, survivors[len(survivors)-1].Timestamp)

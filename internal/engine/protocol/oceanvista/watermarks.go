@@ -99,11 +99,13 @@ func (w *watermarks) count(from geo.NodeID, m *Gossip) {
 // receive handles another server's watermarks, unless the server is not active or has been closed since it sent them.
 func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
 	s := &w.r.membership.servers[from]
+	// A watermark from an earlier epoch may cover functors that the group has decided were never written.
 	if s.status != active || s.epoch != m.Epoch {
 		w.r.env.Mark(gossipOfSuspect)
 		return
 	}
 	p := &w.peers[from]
+	// Watermarks only rise; a join may have set a higher one before the server's first gossip arrives.
 	p.watermark = max(p.watermark, m.Watermark)
 	w.highest = max(w.highest, m.Watermark)
 	w.r.functors.collect(from, m.Replicated)

@@ -153,7 +153,6 @@ func (f *failover) adopt(m *Takeover) {
 		f.r.writer.begin(m, tail)
 	}
 	f.release()
-	// Requests are repeated last, because this node may itself be the new writer that receives them.
 	f.r.coordinator.moved(m)
 }
 

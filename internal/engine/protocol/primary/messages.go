@@ -30,12 +30,12 @@ const (
 	kindStanding
 )
 
-// maxNumber bounds the numbers of terms, transactions, round trips and entries, so that sums of them fit.
+// maxNumber bounds the numbers of terms, transactions, round trips and entries, so that sums of them cannot overflow.
 const maxNumber = 1<<62 - 1
 
 // Relay sends a transaction to the instance of the sender's region, which has the region's sessions.
 type Relay struct {
-	// Number is the transaction's at its sender, and Oldest the least that the sender waits for.
+	// Number is the transaction's number at its sender, Oldest the lowest number that the sender waits for.
 	Number, Oldest uint64
 	Transaction    *txn.Transaction
 }
@@ -82,11 +82,11 @@ type Request struct {
 	Term, Number, Oldest uint64
 	// Step counts the transaction's round trips, from 1.
 	Step uint64
-	// First says that it begins the transaction at the writer.
+	// First is set if the request begins the transaction at the writer.
 	First bool
-	// Barrier reports that the request only asks for the writer's log position.
+	// Barrier is set if the request only asks for the writer's log position.
 	Barrier bool
-	// Writes are the rows that the statement writes: a single row, or none where the transaction only starts.
+	// Writes are the rows that the statement writes: one row, or none if the request only begins the transaction.
 	Writes []txn.WriteEntry
 }
 
@@ -139,10 +139,10 @@ func (m *Commit) AppendTo(b []byte) []byte {
 
 func (m *Commit) String() string { return fmt.Sprintf("%d: commit t%v", m.Number, m.ID) }
 
-// Reply ends a round trip.
+// Reply answers a Request.
 type Reply struct {
 	Term, Number, Step uint64
-	// Committed is the last entry of the log that is.
+	// Committed is the last committed entry of the log.
 	Committed uint64
 }
 
@@ -166,10 +166,10 @@ func (m *Reply) String() string {
 
 // Answer sends the outcome of a transaction.
 type Answer struct {
-	// Relayed says that it answers a Relay, and no term counts.
+	// Relayed is set if the message answers a Relay; its term is then ignored.
 	Relayed      bool
 	Term, Number uint64
-	// Entry is the last log entry that the transaction has seen.
+	// Entry is the last log entry that the transaction has observed.
 	Entry   uint64
 	Outcome txn.Outcome
 }
@@ -194,15 +194,15 @@ func (m *Answer) String() string {
 
 // Entry is a transaction in the log.
 type Entry struct {
-	// Name is the coordinator's, and Oldest the least number that the coordinator waited for.
+	// Name is the transaction's name at its coordinator, and Oldest the lowest number that the coordinator waited for.
 	Name   raftgroup.Name
 	Oldest uint64
-	// Outcome is committed. It has a result where the writer has executed the transaction.
+	// Outcome is the outcome of the committed transaction. It has a result only if the writer has executed the procedure.
 	Outcome txn.Outcome
 	Writes  []txn.WriteEntry
 }
 
-// minEntry is the least size of an entry.
+// minEntry is the minimum size of an encoded entry.
 const minEntry = 4 + codec.MinOutcome
 
 func (e *Entry) size() int {
@@ -221,7 +221,7 @@ func readEntry(r *codec.Reader) (e Entry) {
 	return e
 }
 
-// Append is a part of the log: entries from First on. Those up to Committed are, and may be applied.
+// Append is a part of the log: entries from First on. Entries up to Committed are committed and may be applied.
 type Append struct {
 	Term, First, Committed uint64
 	Entries                []Entry
@@ -261,7 +261,7 @@ func (m *Append) String() string {
 	return b.String()
 }
 
-// Ack says that a node of the storage has the log up to an entry.
+// Ack reports that a storage node has the log up to an entry.
 type Ack struct{ Term, Last uint64 }
 
 // Kind implements protocol.Message.
@@ -277,15 +277,15 @@ func (m *Ack) AppendTo(b []byte) []byte {
 
 func (m *Ack) String() string { return fmt.Sprintf("has the log up to %d", m.Last) }
 
-// Takeover announces the writer from a term on, and the entry after which it writes.
+// Takeover announces the writer of a term, and the entry after which it writes.
 type Takeover struct {
 	Term   uint64
 	Writer geo.NodeID
 	Base   uint64
-	// Planned says that the sender has written before, and that its log ends there.
+	// Planned is set if the sender is the previous writer, whose log ends at that entry.
 	Planned bool
-	// Recovered reports that the writer is a new incarnation of the previous writer, with the log that its storage has
-	// kept. The last entries of that log follow, as the term's first entries.
+	// Recovered is set if the writer is a new incarnation of the previous writer, with the log that its storage has kept.
+	// The last entries of that log follow as the first entries of the term.
 	Recovered bool
 }
 
@@ -307,7 +307,7 @@ func (m *Takeover) String() string {
 	return fmt.Sprintf("node %d writes behind entry %d, in term %d", m.Writer, m.Base, m.Term)
 }
 
-// Behind asks for a copy of the rows.
+// Behind requests a copy of the rows.
 type Behind struct {
 	Term uint64
 	// Ask is the number of the sender's request.
@@ -327,7 +327,7 @@ func (m *Behind) AppendTo(b []byte) []byte {
 
 func (m *Behind) String() string { return "asks for a copy" }
 
-// Ahead reports that the sender has reached an entry by a copy, and passes on no earlier entries.
+// Ahead reports that the sender has reached an entry by a copy, and does not pass on earlier entries.
 type Ahead struct{ Term, Last uint64 }
 
 // Kind implements protocol.Message.
@@ -343,7 +343,7 @@ func (m *Ahead) AppendTo(b []byte) []byte {
 
 func (m *Ahead) String() string { return fmt.Sprintf("passes on what is behind entry %d", m.Last) }
 
-// Survey asks a node of the storage how much of the log it has, for a new incarnation of the writer.
+// Survey asks a storage node for its log position, on behalf of a new incarnation of the writer.
 type Survey struct{}
 
 // Kind implements protocol.Message.

@@ -150,7 +150,7 @@ var Engine = &protocol.Engine{
 	Law:           law,
 }
 
-// RoleWriter is the role of the node that writes.
+// RoleWriter is the role of the writer.
 const RoleWriter = "writer"
 
 func checkTopology(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
@@ -196,7 +196,7 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// successor is the region that the writer moves to.
+// successor returns the region to which the writer moves.
 func successor(t *geo.Topology, p protocol.Params) geo.Region {
 	return geo.Region((int(p.Int("primary")) + 1) % len(t.Regions))
 }
@@ -205,7 +205,7 @@ func successor(t *geo.Topology, p protocol.Params) geo.Region {
 // if a single node has them.
 func instance(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
 
-// shipper is the node that ships the log of a writer.
+// shipper returns the node that ships the log of a writer to the other regions.
 func (r *Replica) shipper(writer geo.NodeID) geo.NodeID {
 	if t := r.topology; r.params.Word("shippedBy") == shippedByStorage && t.Partitions*t.Replicas > 1 {
 		return writer + 1 // the writer is the first node of its region

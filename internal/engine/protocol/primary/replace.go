@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// catchUp gives a node with rows of another log position a copy of another node's rows. It is used by a new incarnation
-// of a lost node, and by a node that an unplanned failover finds at another position.
+// catchUp gives a node at a wrong log position a copy of another node's rows. New incarnations of lost nodes use it,
+// and nodes that are at another position than the new writer after an unplanned failover.
 //
 // Copies take the same path as the log, from the node that sends the log here (feeder): its later entries follow the
 // copy. A node that has reached an entry by a copy passes on no earlier entries. It notifies the nodes that it feeds,
@@ -35,18 +35,18 @@ type catchUp struct {
 	ticking  bool // a timer is set
 	incoming statetransfer.Receiver
 	outgoing *statetransfer.Sender
-	// served is, by node, its last request. waiting are copies with uncommitted entries.
+	// served is, by node, the number of its last request. waiting are copies that include uncommitted entries.
 	served  map[geo.NodeID]uint64
 	waiting []waitingCopy
-	// standings are the log positions of the storage, at a new incarnation of the writer that does not have the log; nil
-	// at other nodes.
+	// standings are the log positions of the storage nodes. They are collected by a new incarnation of the writer that
+	// does not have the log, and nil at other nodes.
 	standings map[geo.NodeID]*Standing
 }
 
-// askEvery is the time between two requests for missing state.
+// askEvery is the retry interval of requests for missing state.
 const askEvery = time.Second
 
-// waitingCopy is a copy for a node that has asked for it, and the entry that it waits for.
+// waitingCopy is a requested copy that waits for an entry to be committed.
 type waitingCopy struct {
 	to   geo.NodeID
 	ask  uint64
@@ -87,18 +87,17 @@ func (r *Replica) feeder(to geo.NodeID) geo.NodeID {
 	return r.shipper(writer)
 }
 
-// stores reports whether the node belongs to the writer's storage.
+// stores reports whether the node is a storage node of the writer.
 func (r *Replica) stores() bool { return !r.writes() && r.topology.RegionOf(r.log.writer) == r.region }
 
-// ask asks for a copy. It makes earlier requests void.
+// ask requests a copy and invalidates earlier requests.
 func (c *catchUp) ask() {
 	c.lacks = true
 	c.asks++
 	c.request()
 }
 
-// request sends the pending request. A sender that receives a request again cancels a transfer if its receiver is
-// silent.
+// request sends the current request. A sender that receives it again cancels its transfer if the receiver is silent.
 func (c *catchUp) request() {
 	m := &Behind{Term: c.r.log.term, Ask: c.asks}
 	to := c.r.feeder(c.r.self)
@@ -127,7 +126,7 @@ func (c *catchUp) again() {
 	}
 }
 
-// survey sends this node's log position to a new incarnation of the writer. A node that lacks rows has no log.
+// survey sends this node's log position to a new incarnation of the writer. A node with missing rows reports no log.
 func (c *catchUp) survey(from geo.NodeID, m *Survey) {
 	l := &c.r.log
 	if c.lacks {
@@ -137,8 +136,7 @@ func (c *catchUp) survey(from geo.NodeID, m *Survey) {
 	c.r.env.Send(from, &Standing{Term: l.term, Applied: l.applied, Last: l.applied + uint64(len(l.tail))})
 }
 
-// surveyed records a node's log position. When all nodes of the storage have answered, the writer takes the longest
-// log.
+// surveyed records a storage node's log position. Once all have answered, the writer requests the longest log.
 func (c *catchUp) surveyed(from geo.NodeID, m *Standing) {
 	if c.standings == nil {
 		return
@@ -151,7 +149,8 @@ func (c *catchUp) surveyed(from geo.NodeID, m *Standing) {
 
 func (c *catchUp) surveyedAll() bool { return len(c.standings) == len(c.r.writer.storage) }
 
-// longest is the node of the storage with the longest log of the latest term, and the most of it applied.
+// longest returns the storage node with the longest log of the latest term. Among equal logs, it prefers the node that
+// has applied the most.
 func (c *catchUp) longest() geo.NodeID {
 	return slices.MaxFunc(c.r.writer.storage, func(a, b geo.NodeID) int {
 		x, y := c.standings[a], c.standings[b]
@@ -159,7 +158,7 @@ func (c *catchUp) longest() geo.NodeID {
 	})
 }
 
-// behind sends a node a copy, unless that copy is in flight.
+// behind sends a node a copy, unless the same request is being served.
 func (c *catchUp) behind(to geo.NodeID, m *Behind) {
 	waits := slices.ContainsFunc(c.waiting, func(w waitingCopy) bool { return w.to == to })
 	if c.served[to] == m.Ask && (waits || c.outgoing.Busy(to)) {
@@ -184,7 +183,7 @@ func (c *catchUp) cancel(to geo.NodeID) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waitingCopy) bool { return w.to == to })
 }
 
-// committed is the last entry that the node knows to be committed.
+// committed returns the last entry that this node knows to be committed.
 func (c *catchUp) committed() uint64 {
 	if c.r.writes() {
 		return c.r.writer.committed
@@ -192,7 +191,7 @@ func (c *catchUp) committed() uint64 {
 	return c.r.log.committed
 }
 
-// flush sends the copies that have waited until their entries are committed.
+// flush sends the waiting copies that no longer include uncommitted entries. Storage nodes need not wait for that.
 func (c *catchUp) flush() {
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waitingCopy) bool {
 		send := w.last <= c.committed() || c.r.topology.RegionOf(w.to) == c.r.topology.RegionOf(c.r.log.writer)
@@ -203,7 +202,7 @@ func (c *catchUp) flush() {
 	})
 }
 
-// piece handles a piece of the copy that was requested last.
+// piece handles a piece of the copy that this node has requested last.
 func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
 	if !c.lacks || m.ID != c.asks {
 		return

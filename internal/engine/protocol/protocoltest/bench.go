@@ -21,8 +21,8 @@ const (
 	benchKeys  = 10
 )
 
-// Overwrite is a procedure that reads and overwrites rows of 100 bytes: their number, the rows, 8 bytes each, and their
-// values.
+// Overwrite is a procedure that reads and overwrites rows of 100 bytes. Its arguments are the number of rows, the rows
+// with 8 bytes each, and the values.
 var Overwrite = txn.NewRegistry(&txn.Procedure{
 	ID: 1, Name: "overwrite",
 	Declare: func(args []byte, f *txn.Footprint) error {
@@ -60,12 +60,12 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 	},
 })
 
-// BenchmarkCPU measures the cost of a transaction of 10 reads and writes of 100 bytes for each of two copies. It is the
-// CPU time of a whole database of two regions with one partition each, in the simulator. It includes the encoding and
-// decoding of every message, and the simulator itself. A transaction that aborts because of a conflict is sent again
-// after a pause, and counts once. multiHome is the share of transactions with rows of both homes, in percent; the other
-// transactions use rows of their client's home region. hot is the number of rows per home that two of the ten are drawn
-// from, 0 for none.
+// BenchmarkCPU measures the CPU cost per copy, for two copies, of a transaction with 10 reads and writes of 100 bytes.
+// It is the CPU time of a whole database of two regions with one partition each, in the simulator. It includes encoding
+// and decoding every message, and the simulator itself. A transaction that aborts because of a conflict is retried
+// after a pause and counts once. multiHome is the percentage of transactions with rows of both homes; the others use
+// rows of their client's home region. hot is the number of rows per home from which two of the ten rows are drawn, or 0
+// for none.
 func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string, multiHome, hot int) {
 	s := benchWorld(b, engine, given)
 	var clients []*benchClient
@@ -88,7 +88,7 @@ func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string
 	b.ReportMetric(0, "ns/op")
 }
 
-// benchWorld returns the database of BenchmarkCPU, filled, without clients.
+// benchWorld returns the loaded database of BenchmarkCPU, without clients.
 func benchWorld(tb testing.TB, engine *protocol.Engine, given map[string]string) *sim.Sim {
 	topology := simload.Topology(1, 1, [][]float64{{0, 10}, {10, 0}})
 	p := Params(tb, engine, given)
@@ -130,16 +130,16 @@ func benchTxn(r *rand.Rand, region, multiHome, hot int) []byte {
 	return append(args, make([]byte, benchKeys*benchValue)...)
 }
 
-// benchPause is the maximum pause of a client whose transaction was aborted once, and benchPauses the number of times
-// that it doubles: 1 to 64 ms.
+// benchPause is the maximum pause of a client after the first abort of a transaction, and benchPauses the number of
+// times that it doubles: 1 to 64 ms.
 const (
 	benchPause  = time.Millisecond
 	benchPauses = 6
 )
 
-// benchClient is a client machine with up to 500 transactions in flight. A transaction that aborts because of a
-// conflict is sent again after a random pause. Without the pause, transactions that abort each other would return
-// together, and abort each other again, as long as the network delays them equally.
+// benchClient is a client machine with up to 500 transactions in flight. It retries a transaction that aborts because
+// of a conflict after a random pause. Without the pause, transactions that abort each other would be retried together
+// and abort each other again, as long as the network delays them equally.
 type benchClient struct {
 	env        protocol.ClientEnv
 	rng        *rand.Rand
@@ -193,15 +193,15 @@ func (c *benchClient) Complete(o txn.Outcome) {
 	c.submit()
 }
 
-// Fire sends a transaction again.
+// Fire retries a transaction.
 func (c *benchClient) Fire(timer protocol.Timer) {
 	t := c.sent[txn.ID(timer.Arg)]
 	delete(c.sent, t.ID)
-	c.send(t.Args, max(t.Attempt, t.Attempt+1)) // as many as can be counted
+	c.send(t.Args, max(t.Attempt, t.Attempt+1)) // saturates instead of overflowing
 }
 
-// cpuTime is the CPU time of the process in nanoseconds, garbage collection included. It means more than the wall time
-// on a machine with other work.
+// cpuTime returns the CPU time of the process in nanoseconds, including garbage collection. Unlike wall time, it is
+// meaningful on a machine with other work.
 func cpuTime(b *testing.B) int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

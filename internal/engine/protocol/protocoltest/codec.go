@@ -9,11 +9,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Decode reads a message of some kinds, in the form of packages that share messages: known reports whether kind is one
-// of them.
+// Decode decodes a message, in the form used by packages that share messages. known reports whether the package has a
+// message of that kind.
 type Decode func(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 
-// All is the Decode of an engine, which knows all kinds.
+// All adapts an engine's Decode, which knows all kinds.
 func All(decode func(uint8, []byte, *txn.Registry) (protocol.Message, error), procedures *txn.Registry) Decode {
 	return func(kind uint8, body []byte) (protocol.Message, bool, error) {
 		m, err := decode(kind, body, procedures)
@@ -21,7 +21,7 @@ func All(decode func(uint8, []byte, *txn.Registry) (protocol.Message, error), pr
 	}
 }
 
-// Codec encodes and decodes each message. It also decodes truncated messages, which must fail.
+// Codec tests that each message survives encoding and decoding, and that decoding a truncated message fails.
 func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
 	for name, m := range messages {
 		t.Run(name, func(t *testing.T) {

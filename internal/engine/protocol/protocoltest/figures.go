@@ -2,8 +2,8 @@ package protocoltest
 
 import "testing"
 
-// Figures returns a sim.Config.Figures that fails a test, once, where replicas report figures that are not as their
-// engine declares them: a counter that falls, or a reading that is not declared.
+// Figures returns a sim.Config.Figures that fails the test, at most once, if replicas violate their engine's
+// declarations of figures: a counter decreases, or a reading is not declared.
 func Figures(t testing.TB) func(error) {
 	failed := false
 	return func(err error) {

@@ -14,13 +14,13 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// The groups of Groups, and the rows that each begins with.
+// The number of groups in Groups, and the number of rows that each has at the start.
 const (
 	groupsOf  = 4
 	groupRows = 20
 	// appended groups are empty at first.
 	appended = 2
-	// Rows from suiteRows up to sumEnd keep their sum.
+	// Rows from suiteRows to sumEnd-1 have a constant sum.
 	sumEnd = suiteRows + 4
 	sum    = (sumEnd - suiteRows) * suiteEach
 )

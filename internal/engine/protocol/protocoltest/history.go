@@ -12,8 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// recording is a simulation of simload.Traced that records the clients' view of their transactions, for clients added
-// through it.
+// recording is a simulation of simload.Traced that records the histories of the clients added through it.
 type recording struct {
 	sim      *sim.Sim
 	topology *geo.Topology
@@ -24,13 +23,13 @@ func newRecording(s *sim.Sim, t *geo.Topology) *recording {
 	return &recording{s, t, history.Taps{Placement: t.Placement(), Procedures: simload.Traced}}
 }
 
-// processes is a client that consists of several: see history.Txn.Client.
+// processes is a client that consists of several processes: see history.Txn.Client.
 type processes interface {
 	// ClientOf returns the number of the process that sent a transaction in flight.
 	ClientOf(txn.ID) uint32
 }
 
-// maxProcesses is more than the processes of any client.
+// maxProcesses exceeds the number of processes of any client.
 const maxProcesses = 1 << 16
 
 // AddClient implements simload.World.
@@ -49,7 +48,8 @@ func (r *recording) AddClient(region geo.Region, newClient func(protocol.ClientE
 	}))
 }
 
-// check fails unless the history has the level, and all transactions the class of the rows that they used.
+// check fails if the history violates the isolation level, or if a transaction's class does not match the rows that it
+// used.
 func (r *recording) check(t *testing.T, level isolation.Level) {
 	t.Helper()
 	if err := r.taps.Finish(); err != nil {

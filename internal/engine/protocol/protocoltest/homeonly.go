@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// HomeOnly runs transfers and audits on rows that are kept only in their home regions: nothing is lost or done twice,
-// the existing copies are equal, and no node holds a row that it should not hold. Like HomeOnlyAnswers it is for
-// engines with a parameter replication that has the value homeOnly.
+// HomeOnly runs transfers and audits on rows that are kept only in their home regions. No transaction is lost or
+// executed twice, the copies that exist are equal, and no node holds a row that it should not. Like HomeOnlyAnswers, it
+// is for engines whose parameter replication has the value homeOnly.
 func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	p := Params(t, engine, with(given, "replication", "homeOnly"))
 	oneRegion := shape{"1x2", func() *geo.Topology { return simload.Topology(2, 1, [][]float64{{0}}) }}

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// askMasters has nodes ask each other for the homes of rows.
+// askMasters makes nodes ask each other for the homes of rows.
 var askMasters = map[string]string{"masters": "partition"}
 
 // Masters runs suites on an engine whose nodes ask the partitions of their region for the homes of rows. The guarantees

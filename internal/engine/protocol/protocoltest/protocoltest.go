@@ -31,8 +31,8 @@ func Params(t testing.TB, engine *protocol.Engine, given map[string]string) prot
 	return p
 }
 
-// Transfers move money between a few hot rows, read some, and now and then abort or fail. They keep the sum of all
-// rows.
+// Transfers returns operations that move money between a few hot rows, read some, and occasionally abort or fail. They
+// keep the sum of all rows constant.
 func Transfers(rows int) func(*rand.Rand) string {
 	return func(r *rand.Rand) string {
 		row := func() int {
@@ -71,8 +71,8 @@ func Transfers(rows int) func(*rand.Rand) string {
 	}
 }
 
-// CheckCopies fails unless the living nodes hold the same rows of each shard, nothing else, and the shards together
-// hold the sum.
+// CheckCopies fails unless the live nodes hold the same rows of each shard and no other rows, and all shards together
+// have the given sum.
 func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 	t.Helper()
 	type shard struct {
@@ -131,13 +131,13 @@ func CheckEqual(t *testing.T, s *sim.Sim, l geo.Layout) {
 	}
 }
 
-// Auditor is a client that repeatedly reads all rows in one transaction. Transfers keep their sum, so an audit with
-// another sum has seen half of a transaction. Each audit also adds 1 to a row that only this auditor writes, and checks
-// that the row grows by 1 between two answers: an answered transaction is never lost or repeated. An audit that aborts
-// because of other transactions is sent again.
+// Auditor is a client that repeatedly reads all rows in one transaction. Transfers keep the sum constant, so an audit
+// with a different sum has seen a partial transaction. Each audit also adds 1 to a row that only this auditor writes,
+// and checks that the row grows by 1 from answer to answer: no answered transaction is lost or repeated. An audit that
+// aborts because of other transactions is retried.
 type Auditor struct {
-	// Seen is the number of answered audits, Sent the number of all audits, and Reasons the number of unsuccessful
-	// attempts by reason.
+	// Sent is the number of audits sent, Seen the number of answered audits, and Reasons the number of failed attempts by
+	// reason.
 	Sent, Seen int
 	Reasons    map[string]int
 
@@ -146,7 +146,7 @@ type Auditor struct {
 	stream uint32
 	sent   uint64
 	tries  uint8 // of the same audit
-	open   bool  // an audit is under way or to be sent again
+	open   bool  // an audit is in flight or will be retried
 	ops    string
 	rows   int
 	sum    int64
@@ -157,10 +157,10 @@ type Auditor struct {
 // about twenty transfers.
 const eagerAudits = 150
 
-// AddAuditor adds an auditor of rows 0 to rows-1, which have the sum sum, to a region. Its own row is rows plus the
-// region's number. Audits run without pauses until a time. An audit that has started then continues until it is
-// committed, and the auditor continues until it has seen leastAudits. In an engine that aborts large transactions in
-// favor of others, no audit commits before the others are done.
+// AddAuditor adds an auditor of rows 0 to rows-1, whose sum is sum, to a region. The row that only this auditor writes
+// is rows plus the region's number. Audits run without pauses until time until. A started audit then continues until it
+// commits, and the auditor continues until it has seen leastAudits. In an engine that aborts large transactions in
+// favor of others, no audit commits before the others have finished.
 func AddAuditor(t *testing.T, s simload.World, region geo.Region, rows int, sum int64, until time.Duration) *Auditor {
 	a := &Auditor{t: t, Reasons: map[string]int{}, stream: uint32(region) + 1000, rows: rows, sum: sum, until: until}
 	var ops strings.Builder

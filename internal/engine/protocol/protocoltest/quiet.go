@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Quiet is an environment in which no time passes. It records the replica's messages and answers. It has no random
-// generator and no separate core.
+// Quiet is an environment in which no time passes. It records the replica's messages and answers. It does not implement
+// Rand and Offload.
 type Quiet struct {
 	protocol.Env
 	Sent    map[geo.NodeID][]protocol.Message

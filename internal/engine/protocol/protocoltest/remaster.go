@@ -20,7 +20,7 @@ var severalRegions = []shape{
 	{"2x2x2", func() *geo.Topology { return simload.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
 }
 
-// with returns the given parameters and one more, unless given has it already.
+// with returns the given parameters with one added, unless given already sets it.
 func with(given map[string]string, name, value string) map[string]string {
 	all := map[string]string{name: value}
 	maps.Copy(all, given)

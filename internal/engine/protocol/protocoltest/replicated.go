@@ -64,7 +64,7 @@ func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) 
 	}
 }
 
-// Home logs that consensus groups keep, in their region or in several.
+// Settings in which consensus groups keep the home logs, in the home region or in several regions.
 var (
 	localLogs    = map[string]string{"homeLogs": "Local"}
 	regionsLogs  = map[string]string{"homeLogs": "Regions"}
@@ -82,7 +82,7 @@ func ReplicatedLogs(t *testing.T, engine *protocol.Engine) {
 	t.Run("a region is lost", func(t *testing.T) { RegionLost(t, engine, regionsProof) })
 }
 
-// ReplicatedLogsLaw holds latencies to the engine's law for each of these settings.
+// ReplicatedLogsLaw checks latencies against the engine's latency model for each of these settings.
 func ReplicatedLogsLaw(t *testing.T, engine *protocol.Engine) {
 	t.Run("local", func(t *testing.T) { Law(t, engine, localLogs) })
 	t.Run("local, two copies", func(t *testing.T) {

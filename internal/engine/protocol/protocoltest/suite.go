@@ -25,8 +25,7 @@ const (
 	// skewRows are the rows of skews, from firstSkewRow on. They are not loaded, and stay 0.
 	firstSkewRow, skewRows = 1000, 4
 
-	// leastAudits is the number of audits that must be committed in each region, and leastCommits the number of other
-	// transactions.
+	// leastAudits is the number of audits that must commit in each region, leastCommits the number of other transactions.
 	leastAudits, leastCommits = 2, 10
 )
 
@@ -39,14 +38,14 @@ func disturb(t *geo.Topology, jitter float64, lossPPM int64) {
 	}
 }
 
-// shape is a topology with a name, created separately for each scenario.
+// shape is a named topology; each scenario creates a separate one.
 type shape struct {
 	name     string
 	topology func() *geo.Topology
 }
 
-// refusal returns why the engine does not take a topology; nil where it does. It fails where the reason names no field
-// of a manifest.
+// refusal returns why the engine refuses a topology, or nil if it accepts it. It fails if the error names no field of a
+// manifest.
 func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) error {
 	t.Helper()
 	err := engine.Accepts(topology, p)
@@ -57,8 +56,8 @@ func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p pr
 	return err
 }
 
-// accepted runs a test on each of the shapes that the engine takes with these parameters. It fails where it takes none,
-// since nothing was tested then.
+// accepted runs a test on each shape that the engine accepts with these parameters. It fails if the engine accepts
+// none, because nothing was tested then.
 func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, topology func() *geo.Topology)) {
 	t.Helper()
 	numbered(t, engine, p, shapes, func(t *testing.T, _ int, topology func() *geo.Topology) { test(t, topology) })
@@ -104,13 +103,13 @@ func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least
 	return max(least, turns*slices.Max(lawsOfAll(engine, t, p)))
 }
 
-// eager is the number of a region's transactions that run without pauses. Transactions of one region may take a
-// thousandth of the time of another region's. Without the limit, the fast region would run hundreds of thousands of
-// them before the slow region has run some tens. They would show nothing beyond the first thousands.
+// eager is the number of transactions of a region that run without pauses. Transactions of one region may take a
+// thousandth of the time of another region's. Without the limit, the fast region would run hundreds of thousands before
+// the slow region has run a few dozen, and all after the first thousands would show nothing new.
 const eager = 1500
 
-// addLoad adds the load to a region. Its clients pause after each transaction once the region has sent the eager
-// transactions, so that some transactions run until the load stops.
+// addLoad adds a load to a region. After the region has sent its eager transactions, its clients pause after each one,
+// so that some transactions still run when the load stops.
 func addLoad(s simload.World, region geo.Region, seed uint64, l simload.Load) *simload.Clients {
 	var c *simload.Clients
 	sent, next := 0, l.Next
@@ -124,10 +123,10 @@ func addLoad(s simload.World, region geo.Region, seed uint64, l simload.Load) *s
 	return c
 }
 
-// restful returns the pause of a client that sends at most 300 transactions in time t.
+// restful returns a pause with which a client sends at most 300 transactions in time t.
 func restful(t time.Duration) time.Duration { return t / 300 }
 
-// lawsOfAll returns, by region of the client, the law of transactions with rows of all homes.
+// lawsOfAll returns, by region of the client, the expected latency of transactions with rows of all homes.
 func lawsOfAll(engine *protocol.Engine, t *geo.Topology, p protocol.Params) (laws []time.Duration) {
 	var homes []geo.Region
 	for home := range t.Placement().Regions {
@@ -139,7 +138,7 @@ func lawsOfAll(engine *protocol.Engine, t *geo.Topology, p protocol.Params) (law
 	return laws
 }
 
-// quiesce lets time pass until all transactions were answered and nothing is pending, for two minutes at most.
+// quiesce runs the simulation until all transactions are answered and nothing is pending, but at most two minutes.
 func quiesce(s *sim.Sim, loads []*simload.Clients, audits []*Auditor) {
 	quiet := func() bool {
 		return s.Pending() == 0 && !slices.ContainsFunc(audits, func(a *Auditor) bool { return a.open }) &&
@@ -150,8 +149,8 @@ func quiesce(s *sim.Sim, loads []*simload.Clients, audits []*Auditor) {
 	}
 }
 
-// still fails unless the database is quiescent, and its rows do not change from then on: later writes must be pending
-// at some node, or in flight.
+// still fails unless the database is quiescent and its rows stay unchanged: a later write would have to be pending at a
+// node or in flight.
 func still(t *testing.T, s *sim.Sim, topology *geo.Topology) {
 	t.Helper()
 	if n := s.Pending(); n > 0 {
@@ -171,7 +170,7 @@ func still(t *testing.T, s *sim.Sim, topology *geo.Topology) {
 	}
 }
 
-// allAnswered fails unless all transactions were answered.
+// allAnswered fails unless all transactions are answered.
 func allAnswered(t *testing.T, loads []*simload.Clients) {
 	t.Helper()
 	for r, l := range loads {
@@ -181,7 +180,7 @@ func allAnswered(t *testing.T, loads []*simload.Clients) {
 	}
 }
 
-// answered fails unless all transactions were answered, and in every region enough of them committed to show something.
+// answered fails unless all transactions are answered and at least leastCommits of them committed in every region.
 func answered(t *testing.T, loads []*simload.Clients) {
 	t.Helper()
 	allAnswered(t, loads)
@@ -192,7 +191,7 @@ func answered(t *testing.T, loads []*simload.Clients) {
 	}
 }
 
-// finished fails unless all transactions were answered and the copies are equal and complete.
+// finished fails unless all transactions are answered and the copies are equal and complete.
 func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simload.Clients, audits []*Auditor) {
 	t.Helper()
 	sum := int64(suiteRows * suiteEach)
@@ -207,8 +206,9 @@ func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simload.Clie
 	CheckCopies(t, s, layout, sum)
 }
 
-// skews read rows that other transactions are about to write, alone or along with a row that they write. The history
-// shows reads that are not valid until the decision, or were not the latest. They do not change the sum of the rows.
+// skews returns reads of rows that other transactions are about to write, alone or together with a write. In the
+// history they expose reads that are no longer valid at commit, or were not the latest. They do not change the sum of
+// the rows.
 func skews(r *rand.Rand) string {
 	a := r.IntN(skewRows)
 	b := (a + 1 + r.IntN(skewRows-1)) % skewRows
@@ -256,7 +256,8 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 				var loads, skewed []*simload.Clients
 				var audits []*Auditor
 				until := loadTime(engine, topology, p, 2*time.Second)
-				clients := min(15, 45/len(topology.Regions)) // more than 45 are in each other's way, and take long to commit anything
+				// more than 45 clients block each other and take long to commit anything
+				clients := min(15, 45/len(topology.Regions))
 				for region := range topology.Regions {
 					loads = append(loads, addLoad(r, geo.Region(region), seed, simload.Load{Clients: clients, Next: Transfers(suiteRows), Until: until, Least: leastCommits}))
 					skewed = append(skewed, simload.Add(r, geo.Region(region), seed, simload.Load{
@@ -295,7 +296,7 @@ func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds 
 	})
 }
 
-// cuts plays every second of the seeds 0 to seeds-1, by the number of partitions.
+// cuts runs the even or odd seeds from 0 to seeds-1, depending on the number of partitions.
 func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology func() *geo.Topology, seeds uint64) {
 	if !thorough {
 		seeds = min(seeds, usualCuts)
@@ -560,7 +561,7 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 	}
 }
 
-// Counter sums up a counter over all nodes.
+// Counter returns the sum of a counter over all nodes.
 func Counter(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
 	for n := range topology.Nodes() {
 		sum += CounterOf(s, geo.NodeID(n), name)
@@ -568,7 +569,7 @@ func Counter(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
 	return sum
 }
 
-// CounterOf returns a counter of a node, 0 if it has none of that name.
+// CounterOf returns a counter of node n, or 0 if the node has no counter of that name.
 func CounterOf(s *sim.Sim, n geo.NodeID, name string) int64 {
 	counters := s.Readings(n)
 	if i := slices.IndexFunc(counters, func(c protocol.Reading) bool { return c.Name == name }); i >= 0 {

@@ -256,8 +256,6 @@ func (c *certification) each(h uint64, reads bool, ask func(*footprint) Verdict)
 	if reads {
 		completed, pending = &g.history.reads, &g.unfinished.reads
 	}
-	// A false positive continues the search, because a later hit may prove a real conflict, which is the more precise
-	// reason.
 	for n := completed.next(h, first, g.completed); n != 0 && c.found != Conflict; n = completed.next(h, n+1, g.completed) {
 		c.note(ask(g.history.at(n)))
 	}

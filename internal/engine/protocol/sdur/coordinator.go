@@ -275,7 +275,6 @@ func (r *Replica) prepareGlobal(x *transaction) {
 		x.floor = max(x.floor, p.snapshot.At)
 		l, known := r.leaderOf(p.group)
 		if !known {
-			// The first leader of the layout is the best estimate; a wrong estimate only costs latency.
 			l.node = r.layout.Group(p.group).Leader
 		}
 		if d := raftgroup.Distance(r.topology, r.self, l.node); anchor == nil || d < least {

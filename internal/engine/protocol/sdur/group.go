@@ -271,8 +271,6 @@ func (g *group) refuse(x *delivery, v Verdict) {
 func (g *group) complete() {
 	for len(g.pending) > 0 {
 		x := g.pending[0]
-		// Until both conditions hold, local transactions may still be placed before x (DSN 2013, reordering). Pending
-		// transactions complete strictly in order.
 		if x.global() && (!x.decided || g.deliveries < x.number+g.r.threshold) {
 			break
 		}

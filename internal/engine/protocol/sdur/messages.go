@@ -23,7 +23,7 @@ const (
 type Snapshot struct {
 	// Count is the number of completed transactions: the paper's snapshot counter.
 	Count uint64
-	// At is the largest of their timestamps.
+	// At is the largest timestamp of these transactions.
 	At uint64
 }
 
@@ -35,26 +35,26 @@ func (s *Snapshot) appendTo(b []byte) []byte {
 
 func readSnapshot(r *codec.Reader) Snapshot { return Snapshot{r.Uvarint(), r.Uvarint()} }
 
-// View says which state of a group a transaction reads.
+// View selects the state of a group that a transaction reads.
 type View uint8
 
 // The views.
 const (
-	// Newest is the newest state that the member has, which the transaction keeps to from then on.
+	// Newest is the newest state of the member. The transaction reads the group in this snapshot from then on.
 	Newest View = iota + 1
-	// Same is the state at Snapshot.At, the snapshot of an earlier read. It may also hold transactions that have completed
-	// since, with smaller timestamps than a transaction before them. Certification treats these as concurrent, so it
-	// aborts a transaction that has read their writes. The abort is unnecessary if the rows were not read before these
-	// transactions completed.
+	// Same is the state at Snapshot.At, the snapshot of an earlier read. It may also contain transactions that have
+	// completed since then with smaller timestamps than an earlier transaction. Certification treats these as concurrent,
+	// so it aborts a transaction that has read their writes. The abort is unnecessary if the rows were not read before
+	// these transactions completed.
 	Same
-	// Cut is the state at a time, Snapshot.At, that is the same in all groups.
+	// Cut is the state at timestamp Snapshot.At, which is the same in all groups.
 	Cut
 )
 
-// Read asks any member of a group for rows.
+// Read requests rows from any member of a group.
 type Read struct {
 	Group int
-	// Number is the transaction's number at its coordinator, Round the number of its reads, from 1.
+	// Number is the transaction's number at its coordinator, Round the number of its round of reads, from 1.
 	Number, Round uint64
 	View          View
 	Snapshot      Snapshot
@@ -98,7 +98,7 @@ type Rows struct {
 	Group         int
 	Number, Round uint64
 	Snapshot      Snapshot
-	// TooOld says that the rows of that state are not kept any more.
+	// TooOld is set if the row versions of that state are no longer kept.
 	TooOld bool
 	Found  []raftgroup.Found
 }
@@ -126,20 +126,20 @@ func (m *Rows) String() string {
 	return fmt.Sprintf("rows of %d for %d as of %d: %s", m.Group, m.Number, m.Snapshot.Count, raftgroup.FoundString(m.Found))
 }
 
-// Update is a transaction's part in a group: its coordinator submits the part, and the group's log delivers it.
+// Update is a transaction's part in a group. The coordinator submits it, and the group's log delivers it.
 type Update struct {
 	ID txn.ID
-	// Done is the least number of the coordinator's transactions that have not ended: see raftgroup.Endings.
+	// Done is the lowest number of the coordinator's transactions that have not ended: see raftgroup.Endings.
 	Done uint64
-	// Snapshot is the group's snapshot that the transaction has read.
+	// Snapshot is the snapshot in which the transaction has read the group.
 	Snapshot Snapshot
 	// Participants are all groups of a global transaction, ascending; a local transaction has none.
 	Participants []int
-	// Floor is the largest timestamp in any group's snapshot. Anchor is the group that notifies the coordinator as soon as
-	// the transaction has completed. Only global transactions have them.
+	// Floor is the largest timestamp of the snapshots in all groups. Anchor is the group that notifies the coordinator as
+	// soon as the transaction has completed. Both are only set for global transactions.
 	Floor  uint64
 	Anchor int
-	// Reads are the hashes of the rows that were read, Ranges the ranges that were scanned.
+	// Reads are the hashes of the rows that the transaction has read, Ranges the ranges that it has scanned.
 	Reads  []uint64
 	Ranges []txn.Range
 	Writes []txn.WriteEntry
@@ -194,13 +194,13 @@ func (u *Update) String() string {
 	return b.String()
 }
 
-// Submit asks the leader of a group to broadcast a transaction there: to put it into the group's log.
+// Submit asks the leader of a group to put a transaction into the group's log.
 type Submit struct {
 	Group int
-	// Term is the leader's.
+	// Term is the term in which the receiver leads.
 	Term   uint64
 	Number uint64
-	// Again says that the same was asked of the leader of an earlier term.
+	// Again is set if the part was submitted in an earlier term.
 	Again bool
 	Update
 }
@@ -223,33 +223,34 @@ func (m *Submit) String() string {
 	return fmt.Sprintf("submit %d to %d: %v", m.Number, m.Group, &m.Update)
 }
 
-// Vote sends the leader of a group another group's vote on a global transaction, or asks the leader for its vote.
+// Vote sends another group's vote on a global transaction to a group's leader, requests the leader's vote, or does
+// both.
 type Vote struct {
-	// Group is whom the message is for, Term its leader's, About the group that votes.
+	// Group is the receiving group, Term its leader's term, and About the group that votes.
 	Group int
 	Term  uint64
 	About int
 	Of    raftgroup.Name
-	// Verdict is the vote; 0: the sender has none.
+	// Verdict is the vote, or 0 if the message contains none.
 	Verdict Verdict
-	// Final reports that Verdict and Timestamp are the transaction's outcome.
+	// Final is set if Verdict and Timestamp are the transaction's outcome.
 	Final bool
-	// Timestamp of a vote to commit is the earliest that the transaction may have.
+	// Timestamp is, in a vote to commit, the lowest timestamp that the transaction may get.
 	Timestamp uint64
-	// Request asks for Group's vote.
+	// Request requests the vote of Group.
 	Request Request
 }
 
-// Request is the reply that the sender of a vote wants.
+// Request is the kind of reply that the sender of a Vote requests.
 type Request uint8
 
 // The requests.
 const (
-	// Nothing is wanted.
+	// Nothing: no reply is requested.
 	Nothing Request = iota
-	// Ask wants the vote once there is a vote.
+	// Ask requests the vote once the group has delivered the transaction.
 	Ask
-	// Demand wants a vote: to abort, if the transaction has not been delivered.
+	// Demand requests a vote in any case: to abort, if the group has not delivered the transaction.
 	Demand
 )
 
@@ -301,7 +302,7 @@ func readVote(r *codec.Reader) *Vote {
 	return m
 }
 
-// Answer sends a coordinator the state of its transaction in a group.
+// Answer sends a coordinator the verdict on its transaction in a group.
 type Answer struct {
 	Group   int
 	Number  uint64

@@ -133,8 +133,6 @@ func (r *Replica) cut(t *txn.Transaction) uint64 {
 		return least
 	}
 	now := r.clock.Now(r.env.Now()) // this node has joined no group
-	// Every group closes a timestamp at least every closeEvery, and its entry takes at most the longest round trip, so
-	// members rarely wait.
 	return now - min(now, uint64(closeEvery+r.longest))
 }
 

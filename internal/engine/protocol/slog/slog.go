@@ -82,7 +82,7 @@ func (r *Replica) Roles() []string {
 	return roles
 }
 
-// Replica is one node.
+// Replica is one node of the database.
 type Replica struct {
 	*locallog.Node
 	// orderer is this node's handle on the log that orders multi-home transactions. Every node can append to it. The

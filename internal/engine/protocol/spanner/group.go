@@ -12,9 +12,9 @@ type group struct {
 	r *Replica
 
 	state
-	// oldest is the time before which row versions are unknown, since a snapshot has replaced the log.
+	// oldest is the timestamp before which row versions are missing, because a snapshot has replaced the log.
 	oldest uint64
-	// snapshots are the reads of a time that is not closed yet.
+	// snapshots are reads that wait for their timestamp to close.
 	snapshots []*snapshotRead
 
 	leaseholder
@@ -33,7 +33,7 @@ func (g *group) current(h *holder) bool {
 	return g.Raft.Leased() || h.unleased && g.Raft.LedSince(h.mark) || g.r.mistake == staleLease
 }
 
-// Entry implements raftgroup.Machine: the timestamp that the entry closes, and commands.
+// Entry implements raftgroup.Machine. An entry consists of the timestamp that it closes and the commands.
 func (g *group) Entry(batch []byte) []byte {
 	if len(batch) == 0 && !g.r.closing {
 		return nil
@@ -47,14 +47,15 @@ func (g *group) Entry(batch []byte) []byte {
 	return append(codec.AppendUvarint(entry, closing), batch...)
 }
 
-// hasCommands reports whether an entry is more than a closed timestamp. Raft's own entries are empty.
+// hasCommands reports whether an entry contains a command. It returns false for entries that only close a timestamp,
+// and for Raft's empty entries.
 func hasCommands(entry []byte) bool {
 	r := codec.NewReader(entry)
 	r.Uvarint()
 	return r.Len() > 0
 }
 
-// spread reports whether the members that live have all that the log holds.
+// spread reports whether all live members have received the whole log.
 func (g *group) spread() bool {
 	return g.Spread(func(n geo.NodeID) bool { return g.r.env.Now()-g.r.peers[n].heard < g.r.election })
 }
@@ -87,7 +88,7 @@ func (g *group) Apply(entry []byte) {
 	g.wakeSnapshots()
 }
 
-// saw notes a timestamp of the log.
+// saw records a timestamp of the log, so that this node's clock passes it.
 func (g *group) saw(t uint64) {
 	g.latest = max(g.latest, t)
 	g.r.clock.See(t)
@@ -104,6 +105,7 @@ func (g *group) applyPrepare(e *effect) {
 	g.forget(e.name.Coordinator, e.done)
 	g.saw(e.timestamp)
 	if !g.prevented[e.name] {
+		// A prevented transaction must stay unprepared, because another group may have aborted it for that reason.
 		g.prepared[e.name] = e
 	}
 	g.prepareApplied(e)
@@ -111,6 +113,7 @@ func (g *group) applyPrepare(e *effect) {
 
 func (g *group) applyResolve(v resolution) {
 	g.forget(v.name.Coordinator, v.done)
+	// The coordinator and the anchor may both resolve a transaction; only the first resolution writes.
 	if e := g.prepared[v.name]; e != nil {
 		delete(g.prepared, v.name)
 		if v.Committed {
@@ -122,6 +125,7 @@ func (g *group) applyResolve(v resolution) {
 }
 
 func (g *group) applyPrevent(n raftgroup.Name) {
+	// A transaction that was prepared in the meantime keeps its promise; only an unknown transaction is prevented.
 	if f, _ := g.look(n); f == unknown {
 		g.prevented[n] = true
 		g.ended.Finish(n, Outcome{})
@@ -129,7 +133,7 @@ func (g *group) applyPrevent(n raftgroup.Name) {
 	g.preventApplied(n)
 }
 
-// write makes a transaction's writes.
+// write installs a transaction's writes at a timestamp.
 func (g *group) write(e *effect, timestamp uint64) {
 	g.saw(timestamp)
 	g.r.store.Install(e.writes, timestamp, e.id)

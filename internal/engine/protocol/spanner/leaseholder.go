@@ -304,7 +304,6 @@ func writes(all []txn.WriteEntry, k txn.Key) bool {
 // log appends a command to the batch for the log, with a new timestamp.
 func (g *group) log(h *holder, kind uint8, e *effect) {
 	h.stage = proposed
-	// A unique timestamp after all those that this node has seen keeps versions in the order of the locks.
 	e.timestamp = g.r.clock.Tick(g.r.env.Now())
 	g.Batch = appendEffect(g.Batch, kind, e)
 }

@@ -31,11 +31,11 @@ const (
 // Header starts each message between a transaction's coordinator and a leaseholder.
 type Header struct {
 	Group int
-	// Term is the leaseholder's.
+	// Term is the term of the leaseholder.
 	Term uint64
-	// Number is the transaction's at its coordinator: see Name.
+	// Number is the transaction's number at its coordinator: see Name.
 	Number uint64
-	// Clock is the sender's.
+	// Clock is the sender's clock.
 	Clock uint64
 }
 
@@ -56,7 +56,7 @@ func readHeader(r *codec.Reader) Header {
 // started earlier is older.
 type Age struct {
 	Attempt uint8
-	// Start is the coordinator's time when the transaction arrived.
+	// Start is the coordinator's clock when the transaction arrived.
 	Start uint64
 	ID    txn.ID
 }
@@ -80,13 +80,13 @@ func (a *Age) appendTo(b []byte) []byte {
 
 func readAge(r *codec.Reader) Age { return Age{r.Uint8(), r.Uvarint(), r.ID()} }
 
-// Read asks a leaseholder to lock rows and to return their values.
+// Read asks a leaseholder to lock rows and to return them.
 type Read struct {
 	Header
 	Age Age
-	// Again says that the transaction has locks here.
+	// Again is set if the transaction already has locks in this group.
 	Again bool
-	// Last says that the transaction does nothing else anywhere, so that its locks may go with the answer.
+	// Last is set if the transaction accesses nothing else, so that its locks can be released with the answer.
 	Last  bool
 	Wants []rerun.Need
 }
@@ -169,15 +169,15 @@ func (m *Rows) String() string {
 	return fmt.Sprintf("rows of %d for %d: %s", m.Group, m.Number, raftgroup.FoundString(m.Found))
 }
 
-// Effects are a transaction's request to a group to commit or to prepare.
+// Effects are the content of a request to commit or to prepare a transaction.
 type Effects struct {
 	Header
 	Age Age
-	// Held is the term in which the transaction has locks here; 0: it has none.
+	// Held is the term in which the transaction got locks here, or 0 if it has none.
 	Held uint64
-	// Again says that the same was asked of the leaseholder of an earlier term.
+	// Again is set if the request was sent to the leaseholder of an earlier term.
 	Again bool
-	// Done is the least number of the coordinator's transactions that have not ended: see ended.
+	// Done is the lowest number of the coordinator's transactions that have not ended: see ended.
 	Done   uint64
 	Writes []txn.WriteEntry
 }
@@ -214,13 +214,13 @@ func (m *Commit) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Commit) String() string { return m.string("commit") }
 
-// Prepare asks one of a transaction's groups to prepare it: to promise to commit it if all other groups promise the
-// same.
+// Prepare asks a group of a transaction to prepare it: to promise to commit it if all other groups of the transaction
+// promise the same.
 type Prepare struct {
 	Effects
-	// Anchor is the group that keeps the transaction's record, which names all groups.
+	// Anchor is the group with the transaction's record, which lists all its groups.
 	Anchor int
-	// Participants are all groups, at the anchor alone.
+	// Participants are all groups of the transaction; only set in the anchor's message.
 	Participants []int
 }
 
@@ -248,7 +248,7 @@ func (m *Prepare) String() string {
 // Resolve sends the outcome of a transaction to a group that has prepared it, or may have.
 type Resolve struct {
 	Header
-	// Of is the transaction's coordinator, since others may have found out.
+	// Of is the transaction's coordinator, which may differ from the sender.
 	Of   geo.NodeID
 	Done uint64
 	Outcome
@@ -301,11 +301,11 @@ type Request uint8
 
 // The requests.
 const (
-	// Release gives up the locks of a transaction that has not asked this group to commit or prepare.
+	// Release releases the locks of a transaction that has not asked this group to commit or prepare.
 	Release Request = iota + 1
-	// Validate asks whether the transaction still has its locks, and gives them up.
+	// Validate asks whether the transaction still has its locks, and releases them.
 	Validate
-	// Cancel gives up a transaction that waits for locks to be prepared.
+	// Cancel gives up a preparation that still waits for locks.
 	Cancel
 )
 
@@ -313,7 +313,7 @@ func (q Request) String() string {
 	return [...]string{"", "release", "validate", "cancel"}[q]
 }
 
-// Ask carries a Request.
+// Ask is a message with a Request and nothing else.
 type Ask struct {
 	Header
 	Request
@@ -335,20 +335,20 @@ type Reply uint8
 
 // The replies.
 const (
-	// Validated: it had all its locks.
+	// Validated: the transaction had all its locks.
 	Validated Reply = iota + 1
-	// Committed: the log says so.
+	// Committed: the commit is in the log.
 	Committed
-	// Prepared: the log says so.
+	// Prepared: the preparation is in the log.
 	Prepared
-	// Resolved: the log has the transaction's outcome, or the group never prepared it.
+	// Resolved: the outcome is in the log, or the group never prepared the transaction.
 	Resolved
-	// Contended: an older transaction waits for it, which is prepared.
+	// Contended: an older transaction waits for this prepared transaction.
 	Contended
-	// Wounded: an older transaction has taken its locks, and it will not be prepared.
+	// Wounded: an older transaction has taken the locks of this transaction, which will not be prepared.
 	Wounded
-	// Lost: it has no locks and will not be prepared. Either another leaseholder granted its locks, or the group was
-	// notified that its coordinator is lost.
+	// Lost: the transaction has no locks and will not be prepared. Either an earlier leaseholder granted its locks, or
+	// the group has given up its coordinator.
 	Lost
 )
 
@@ -356,7 +356,7 @@ func (p Reply) String() string {
 	return [...]string{"", "validated", "committed", "prepared", "resolved", "contended", "wounded", "lost"}[p]
 }
 
-// Answer carries a Reply.
+// Answer sends a Reply to a coordinator.
 type Answer struct {
 	Header
 	Reply
@@ -383,13 +383,13 @@ func (m *Answer) String() string {
 	return s
 }
 
-// Query asks a group, on behalf of another group, for the state of a transaction. A group that has not prepared the
-// transaction never will from then on.
+// Query asks a group, on behalf of another group, for the state of a transaction. If the group has not prepared the
+// transaction, it never will afterwards.
 type Query struct {
 	Group int
 	Term  uint64
 	Of    raftgroup.Name
-	// For is the group that asks, led by the sender.
+	// For is the group that queries; the sender leads it.
 	For int
 }
 
@@ -411,10 +411,11 @@ func (m *Query) String() string { return fmt.Sprintf("query %v in %d for %d", m.
 
 // Status answers a Query.
 type Status struct {
-	// Group is the group that has asked, About the group that answers.
+	// Group is the group that has queried, About the group that answers.
 	Group, About int
 	Of           raftgroup.Name
-	// Ended reports that Outcome is the transaction's outcome; otherwise the group has prepared it at Outcome.Timestamp.
+	// Ended is set if Outcome is the transaction's outcome. Otherwise the group has prepared the transaction at
+	// Outcome.Timestamp.
 	Ended bool
 	Outcome
 }
@@ -441,7 +442,7 @@ func (m *Status) String() string {
 	return fmt.Sprintf("status of %v in %d for %d: %s", m.Of, m.About, m.Group, state)
 }
 
-// Ping asks a node that has been silent whether it lives, or says so.
+// Ping asks a silent node whether it is running. With Answer set, it replies to such a Ping.
 type Ping struct{ Answer bool }
 
 // Kind implements protocol.Message.
@@ -460,10 +461,10 @@ func (m *Ping) String() string {
 	return "alive?"
 }
 
-// SnapshotRead asks any member of a group for rows at a timestamp.
+// SnapshotRead requests rows at a timestamp from any member of a group.
 type SnapshotRead struct {
 	Group int
-	// Number is the transaction's number at its coordinator, Round the number of its reads, from 1.
+	// Number is the transaction's number at its coordinator, Round the number of its round of reads, from 1.
 	Number, Round uint64
 	At            uint64
 	Ranges        []txn.Range
@@ -497,7 +498,7 @@ func (m *SnapshotRead) String() string {
 type SnapshotRows struct {
 	Group         int
 	Number, Round uint64
-	// TooOld says that the rows of that time are not kept any more.
+	// TooOld is set if the row versions at that timestamp are no longer kept.
 	TooOld bool
 	Found  []raftgroup.Found
 }

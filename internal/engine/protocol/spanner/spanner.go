@@ -166,15 +166,15 @@ type Replica struct {
 	interactive, closing                       bool
 	staleness, election, heartbeat, clockBound time.Duration
 	recovery, patience                         time.Duration
-	// trimmed is the time before which old versions of rows may be missing.
+	// trimmed is the timestamp before which old row versions were discarded.
 	trimmed uint64
 
-	// groups are the groups that this node is a member of, by shard; nil elsewhere.
+	// groups are this node's members, by shard; nil for a shard that the node does not store.
 	groups []*group
-	// members are the members of each group, the nearest first.
+	// members are the members of each group, ordered by their distance from this node.
 	members [][]geo.NodeID
 	peers   []liveness
-	// incarnations holds the latest known incarnation of each node.
+	// incarnations are the latest known incarnations of all nodes.
 	incarnations []uint32
 	coordinator
 
@@ -219,7 +219,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 	}
 	r.incarnations[r.self] = c.Incarnation
 	if !r.closing {
-		r.store.Trim(store.Newest) // no transaction reads the past
+		r.store.Trim(store.Newest) // no transaction reads old versions
 	}
 	shards := r.layout.Shards()
 	r.coordinator = coordinator{leaseholders: make([]tenure, shards), open: map[uint64]*transaction{},
@@ -236,7 +236,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 	return r
 }
 
-// now is the node's clock.
+// now returns the reading of the node's clock.
 func (r *Replica) now() uint64 { return r.clock.Now(r.env.Now()) }
 
 // Start implements protocol.Replica.
@@ -262,7 +262,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.node.Finish()
 }
 
-// handle takes a message of another node or of this one.
+// handle dispatches a message of this node or another node.
 func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *raftgroup.Raft:
@@ -284,6 +284,7 @@ func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	case *Query:
 		r.admit(from, &Header{Group: m.Group, Term: m.Term}, m)
 	case *Rows:
+		// This node's later timestamps must exceed all timestamps that it has observed.
 		r.clock.See(m.Clock)
 		r.rows(m)
 	case *Answer:
@@ -306,7 +307,7 @@ func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// admit hands a request for a leaseholder to its group.
+// admit passes a request for a leaseholder to its group.
 func (r *Replica) admit(from geo.NodeID, h *Header, m protocol.Message) {
 	r.clock.See(h.Clock)
 	if g := r.group(h.Group); g != nil {
@@ -315,7 +316,7 @@ func (r *Replica) admit(from geo.NodeID, h *Header, m protocol.Message) {
 	}
 }
 
-// group returns this node's member of a group, or nil.
+// group returns this node's member of a group, or nil if the node is not a member or shard is out of range.
 func (r *Replica) group(shard int) *group {
 	if shard >= len(r.groups) {
 		return nil
@@ -323,7 +324,7 @@ func (r *Replica) group(shard int) *group {
 	return r.groups[shard]
 }
 
-// send sends a message, to this node at the end of the step.
+// send sends a message. A message to this node is handled at the end of the step.
 func (r *Replica) send(to geo.NodeID, m protocol.Message) { r.node.Send(to, m) }
 
 // Fire implements protocol.Replica.
@@ -333,6 +334,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 		r.groups[r.node.ShardOf(t)].Fire(t)
 	case closeTimer:
 		for _, g := range r.groups {
+			// A group without recent entries closes timestamps only with an empty entry; otherwise its snapshot reads would
+			// wait.
 			if g != nil && r.env.Now()-g.Proposed >= closeEvery {
 				g.Propose()
 			}
@@ -344,7 +347,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.node.Finish()
 }
 
-// tickLater makes sure that there will be a tick.
+// tickLater schedules tick unless it is already scheduled.
 func (r *Replica) tickLater() {
 	if !r.ticking {
 		r.ticking = true
@@ -352,7 +355,7 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// tick checks all waits for nodes that may be lost.
+// tick retries snapshot reads and recovers the transactions of lost coordinators.
 func (r *Replica) tick() {
 	r.ticking = false
 	for n := r.done; n < r.next; n++ {
@@ -368,6 +371,7 @@ func (r *Replica) tick() {
 		g.sweepReplaced()
 		g.wakeSnapshots()
 	}
+	// The timer runs only while something is pending, so an idle database sends no events.
 	if r.Pending() > 0 {
 		r.tickLater()
 	}

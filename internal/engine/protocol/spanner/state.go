@@ -9,18 +9,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// state is the group's replicated state except for the rows. It is equal at all members that have applied the same
-// number of entries.
+// state is the group's replicated state except for the rows. Members that have applied the same entries have the same
+// state.
 type state struct {
-	// prepared are the transactions that the group has promised to commit if all others do.
+	// prepared are the transactions that the group has promised to commit if all other participants do.
 	prepared map[raftgroup.Name]*effect
-	// ended are the transactions that have ended.
+	// ended are the outcomes of transactions that have ended.
 	ended raftgroup.Endings[Outcome]
-	// prevented are the ended transactions that the group refused before it received a request to prepare them.
+	// prevented are the transactions in ended that the group refused before it received a request to prepare them.
 	prevented map[raftgroup.Name]bool
-	// closed is a timestamp up to which no transaction writes any more: every prepared transaction has a later timestamp.
+	// closed is a timestamp at or below which no transaction will write any more. Every prepared transaction has a later
+	// timestamp.
 	closed uint64
-	// latest is the largest timestamp of the entries so far.
+	// latest is the largest timestamp in the applied entries.
 	latest uint64
 }
 
@@ -28,7 +29,7 @@ func newState() state {
 	return state{prepared: map[raftgroup.Name]*effect{}, ended: raftgroup.Endings[Outcome]{}, prevented: map[raftgroup.Name]bool{}}
 }
 
-// forget forgets a coordinator's transactions below a number.
+// forget drops the outcomes of coordinator c's transactions below number done.
 func (s *state) forget(c geo.NodeID, done uint64) {
 	s.ended.Forget(c, done, func(n raftgroup.Name) {
 		if len(s.prevented) > 0 {
@@ -37,17 +38,18 @@ func (s *state) forget(c geo.NodeID, done uint64) {
 	})
 }
 
-// fate is a group's knowledge of a transaction.
+// fate is the state of a transaction in a group, according to its log.
 type fate uint8
 
 const (
 	unknown   fate = iota
 	inDoubt        // prepared
-	over           // and how
-	forgotten      // over everywhere
+	over           // ended, with a known outcome
+	forgotten      // ended in all groups
 )
 
-// look returns a transaction's fate. It is called for transactions whose leaseholder or coordinator was lost.
+// look returns a transaction's fate, and its outcome if that is over. It is called if a leaseholder or a coordinator
+// may have been lost.
 func (s *state) look(n raftgroup.Name) (f fate, o Outcome) {
 	if s.prepared[n] != nil {
 		return inDoubt, Outcome{}
@@ -66,8 +68,8 @@ func (s *state) names() []raftgroup.Name {
 	return slices.SortedFunc(maps.Keys(s.prepared), raftgroup.Name.Compare)
 }
 
-// Snapshot returns the state and the rows of the group's shard, for a member that lags. It contains only the newest
-// versions.
+// Snapshot implements raftgroup.Machine. It returns the state and the newest row versions of the group's shard, for a
+// member that lags.
 func (g *group) Snapshot() []byte {
 	b := codec.AppendUvarint(codec.AppendUvarint(nil, g.closed), g.latest)
 	b = codec.AppendUvarint(b, uint64(len(g.prepared)))
@@ -78,7 +80,7 @@ func (g *group) Snapshot() []byte {
 	return g.AppendRows(raftgroup.AppendNames(b, g.prevented), g.r.store)
 }
 
-// Restore replaces the state and the rows by the content of a snapshot.
+// Restore implements raftgroup.Machine. It replaces the state and the rows by the content of a snapshot.
 func (g *group) Restore(data []byte) {
 	r := codec.NewReader(data)
 	g.state = newState()
@@ -96,6 +98,6 @@ func (g *group) Restore(data []byte) {
 		panic("spanner: a snapshot is malformed: " + err.Error())
 	}
 	g.r.counters.restored++
-	g.oldest = g.latest // versions before are missing
+	g.oldest = g.latest // the snapshot contains no older versions
 	g.wakeSnapshots()
 }

@@ -158,7 +158,6 @@ func (c *recovery) announce(in func(geo.Region) bool) {
 // transactions.
 func (c *recovery) attain() {
 	r := c.r
-	// Outcomes must not depend on entries that the loss of another node could remove.
 	if !r.wal.majority(r.wal.last) {
 		return
 	}

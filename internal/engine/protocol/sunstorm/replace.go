@@ -15,43 +15,42 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replacement gives a node the state that the log of each writer of its partition has produced, by a copy from that
-// writer: rows and prepared transactions. The log follows on the same link. A new incarnation needs all copies. An
-// older node needs the copy of a new writer if the predecessor's last entries have not arrived. The new writer reports
-// where its log starts (Recovered).
+// replacement gives a node the state that the log of each writer of its partition has produced. The writer sends a copy
+// of its rows and prepared transactions, and the log follows on the same link. A new incarnation needs a copy from
+// every writer. An older node needs one from a new writer, if it has not received the last entries of the predecessor.
+// The new writer reports where its log starts (Recovered).
 //
-// A storage copy of the writer's own region counts for the majority once it says that it has the copy; what its
-// predecessor said counts no more. Other regions get no copy of entries that are not durable: they would be ahead of a
-// new writer's log.
+// A storage copy in the writer's own region counts for the majority once it has confirmed the copy; confirmations of
+// its predecessor no longer count. Other regions receive no copy that includes entries which are not durable, since
+// they would be ahead of a new writer's log.
 type replacement struct {
 	r *Replica
-	// incoming are, by home, the copies that the node waits for.
+	// incoming are, by home, the copies that the node has requested; nil for none.
 	incoming []*incoming
 	// unsure are, by home, the replaced writers that have not reported where their logs end.
 	unsure   []bool
 	ticking  bool // a timer is set
 	outgoing *statetransfer.Sender
-	// waiting are copies of entries that are not durable.
+	// waiting are copies that include entries which are not durable yet.
 	waiting []waitingCopy
-	// lacking are, at a writer, the nodes that have not confirmed its log up to needed, since the writer or the node was
+	// lacking marks, at a writer, the nodes that must confirm its log up to needed, after the writer or the node was
 	// replaced.
 	lacking []bool
 	needed  uint64
-	// reading are transactions that this node executes, and reads are reads of other nodes' transactions; both wait for
-	// missing rows.
+	// reading are this node's transactions, and reads the reads of other nodes, that wait for missing rows.
 	reading []*transaction
 	reads   []heldMessage
 }
 
-// incoming is a copy that is on its way.
+// incoming is a copy that has been requested and has not arrived completely.
 type incoming struct {
 	statetransfer.Receiver
-	held []*Log // received parts of the log after it
-	// confirm reports that the writer, a new incarnation, asks for confirmation that the copy has arrived.
+	held []*Log // parts of the log that follow it
+	// confirm is set if a new writer expects a confirmation that the copy has arrived.
 	confirm bool
 }
 
-// waitingCopy is a copy for a node of another region, and the last entry that it has.
+// waitingCopy is a copy for a node of another region, and the last entry that it contains.
 type waitingCopy struct {
 	to   geo.NodeID
 	last uint64
@@ -137,7 +136,7 @@ func (p *replacement) cancel(to geo.NodeID) {
 	p.waiting = slices.DeleteFunc(p.waiting, func(w waitingCopy) bool { return w.to == to })
 }
 
-// holds keeps a part of a log until the missing rows arrive.
+// holds queues a part of a log if the rows that precede it are missing. It reports whether it has.
 func (p *replacement) holds(home geo.Region, m *Log) bool {
 	in := p.incoming[home]
 	if in == nil {
@@ -167,7 +166,7 @@ func (p *replacement) recovered(from geo.NodeID, lsn uint64) {
 	}
 }
 
-// piece takes a piece of a copy.
+// piece handles a piece of a copy, and installs the copy when it is complete.
 func (p *replacement) piece(from geo.NodeID, m *statetransfer.Piece) {
 	home := p.r.topology.RegionOf(from)
 	in := p.incoming[home]
@@ -188,6 +187,7 @@ func (p *replacement) piece(from geo.NodeID, m *statetransfer.Piece) {
 		return
 	}
 	p.r.restore(home, copied)
+	// The region's storage counts for the majority, and a new writer waits for the copies that it has asked to confirm.
 	if home == p.r.region || in.confirm {
 		p.r.env.Send(from, &Persisted{copied.Last})
 	}
@@ -202,7 +202,7 @@ func (p *replacement) wants(ranges []txn.Range) bool {
 	return p.waits() > 0 && slices.ContainsFunc(ranges, func(g txn.Range) bool { return p.incoming[p.r.placement.Home(g.From)] != nil })
 }
 
-// readOn continues the work that has waited for rows; transactions restart.
+// readOn continues the reads that have waited for missing rows. Transactions of this node restart.
 func (p *replacement) readOn() {
 	reading, reads := p.reading, p.reads
 	p.reading, p.reads = nil, nil
@@ -257,7 +257,7 @@ func (r *Replica) FullyReplicated() bool {
 	return p.waits() == 0 && !slices.Contains(p.unsure, true) && !slices.Contains(p.lacking, true) && r.recovery == nil && r.settlement.whole()
 }
 
-// replaces is Engine.Replaces: all nodes, where each cell has several.
+// replaces is Engine.Replaces. It returns all nodes if each cell has several, and none otherwise.
 func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	if t.Replicas < 2 {
 		return nil
@@ -289,12 +289,12 @@ func readCopy(data []byte, nodes int) (*rowsCopy, error) {
 	return c, r.Done()
 }
 
-// copied returns the state that the log of the region's writer has produced. near reports whether the receiver is in
-// the region.
+// copied returns the state that the log of the region's writer has produced. Parameter near is set if the receiver is
+// in the same region.
 func (r *Replica) copied(near bool) *rowsCopy {
 	c := &rowsCopy{Last: r.wal.last, Rows: r.rowsOf(r.region)}
 	for i := range c.Rows {
-		c.Rows[i].Version = 0 // every node numbers versions by itself
+		c.Rows[i].Version = 0 // every node numbers its versions separately
 	}
 	if near {
 		c.Committed = r.settlement.committed
@@ -350,7 +350,7 @@ func (r *Replica) restore(home geo.Region, m *rowsCopy) {
 	r.forgetLagging(home)
 }
 
-// forgetLagging drops the parts of a home's log that are received and not applied, since a copy of the rows includes
+// forgetLagging drops the received parts of a home's log that are not applied, because a copy of the rows includes
 // them.
 func (r *Replica) forgetLagging(home geo.Region) {
 	var others queue.Queue[lag]

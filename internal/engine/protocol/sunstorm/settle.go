@@ -69,7 +69,6 @@ func (s *settlement) name(id txn.ID) Name {
 		return Name{}
 	}
 	n := Name{s.r.self, s.generation}
-	// The workload may reuse a transaction id. A higher generation distinguishes the two transactions in committed.
 	if s.initiated.has(id, n) {
 		s.generation++
 		n.Generation = s.generation

@@ -137,8 +137,8 @@ const RoleWriter = "writer"
 // keptBehind is the minimum time for which replaced row versions are kept, for transactions that read a snapshot.
 const keptBehind = 10 * time.Second
 
-// Replica is one node: the writer of a cell, or a storage copy of the writer. Each holds copies of all regions' rows of
-// its partition.
+// Replica is one node: the writer of a cell, or a storage copy of that writer. Every node keeps copies of all regions'
+// rows of its partition.
 type Replica struct {
 	self       geo.NodeID
 	region     geo.Region
@@ -153,9 +153,10 @@ type Replica struct {
 
 	acknowledged, interactive, offloads bool
 
-	// version counts the changes applied to the store; it identifies snapshots.
+	// version is the number of changes applied to the store. It identifies snapshots.
 	version uint64
-	// oldest is the oldest snapshot whose rows are kept. mark is the version at the time when trimAt was set.
+	// oldest is the oldest version that can still be read. mark is the version at the time when trimAt was set, and
+	// becomes oldest at trimAt.
 	oldest, mark uint64
 	trimAt       time.Duration
 
@@ -167,13 +168,13 @@ type Replica struct {
 	settlement  settlement
 	// recovery is the recovery of a writer's new incarnation, until it accepts transactions; nil at all other nodes.
 	recovery *recovery
-	// lag is the delay between the arrival and the application of another region's log. lagging holds the parts that have
-	// arrived and wait.
+	// lag is the delay between the arrival and the application of another region's log. lagging are the parts whose lag
+	// has not passed.
 	lag     time.Duration
 	lagging queue.Queue[lag]
 
 	transactions map[txn.ID]*transaction
-	// forwarded are transactions of own clients that the region's writer executes.
+	// forwarded are the transactions of this node's clients that the region's writer executes.
 	forwarded map[txn.ID]bool
 
 	late     []lateEntry // see AppliedOutOfOrder
@@ -258,7 +259,7 @@ func (r *Replica) receive(from geo.NodeID, m protocol.Message) {
 	case *Forward:
 		r.begin(m.T, from)
 	case *Answer:
-		if r.forwarded[m.Outcome.ID] { // by this incarnation
+		if r.forwarded[m.Outcome.ID] { // it was forwarded by this incarnation
 			delete(r.forwarded, m.Outcome.ID)
 			r.env.Reply(m.Outcome)
 		}
@@ -334,10 +335,11 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.finishStep()
 }
 
-// finishStep sends the step's log entries, and discards old versions.
+// finishStep sends the log entries of the step and discards old row versions.
 func (r *Replica) finishStep() {
 	r.wal.flush()
 	if now := r.env.Now(); now >= r.trimAt {
+		// A version stays readable for one to two intervals after it was replaced.
 		r.store.Trim(r.mark)
 		r.oldest, r.mark, r.trimAt = r.mark, r.version, now+protocol.Shrunk(r.shrink, keptBehind)
 	}

@@ -16,15 +16,15 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// SeekDB is the environment variable with the path of seekdb, the single-machine server with OceanBase's kernel from
-// the same vendor (hack/seekdb.sh). Without it tests are skipped.
+// SeekDB is the environment variable with the path of seekdb, a single-machine server of the same vendor with
+// OceanBase's kernel (hack/seekdb.sh). Tests are skipped if it is not set.
 const SeekDB = "GEOBENCH_SEEKDB"
 
-// oceanBaseReadyWithin is longer than for MariaDB: the server makes its tables and files first.
+// oceanBaseReadyWithin is longer than MariaDB's timeout, because the server first creates its tables and files.
 const oceanBaseReadyWithin = time.Minute
 
-// StartOceanBase starts a seekdb that listens on a socket in its folder alone, to which an address of the loopback
-// interface leads.
+// StartOceanBase starts a seekdb, and stops it when the test ends. The server listens only on a Unix socket; a
+// forwarder makes it available at an address on the loopback interface.
 func StartOceanBase(t testing.TB) *Server {
 	t.Helper()
 	program := os.Getenv(SeekDB)
@@ -40,7 +40,7 @@ func StartOceanBase(t testing.TB) *Server {
 			t.Error(err)
 		}
 	})
-	// The server stops when no process holds a lock of this file; its clients hold it.
+	// The server stops when no process has a lock on this file, which its clients normally lock.
 	if err := os.Mkdir(filepath.Join(folder, "run"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -61,16 +61,16 @@ func StartOceanBase(t testing.TB) *Server {
 	return s
 }
 
-// begin makes the user and the database of tests, as root, and reports whether it could.
+// begin creates the tests' user and database as root. It reports whether it succeeded.
 func (s *Server) begin(ctx context.Context) bool {
 	c := mysql.NewConfig()
 	c.Net, c.Addr, c.User, c.Logger = "tcp", s.Address, "root", &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
-		panic(err) // the configuration is this function's
+		panic(err) // unreachable: the configuration is fixed
 	}
 	db := sql.OpenDB(connector)
-	defer db.Close() //nolint:errcheck // it was asked
+	defer db.Close() //nolint:errcheck // its answers have been read
 	for _, statement := range []string{"create database if not exists " + Database, "create user if not exists " + User + "@'%' identified by '" + Password + "'", "grant all on *.* to " + User + "@'%'"} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return false
@@ -79,7 +79,7 @@ func (s *Server) begin(ctx context.Context) bool {
 	return true
 }
 
-// forward listens on the loopback interface, and connects each client to a socket.
+// forward listens on the loopback interface and connects each client to a Unix socket.
 func forward(t testing.TB, socket string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -99,14 +99,14 @@ func forward(t testing.TB, socket string) (address string) {
 	return l.Addr().String()
 }
 
-// join passes on what either end says until both have ended.
+// join copies data in both directions until both ends have closed.
 func join(from net.Conn, socket string) {
-	defer from.Close() //nolint:errcheck // both have ended
+	defer from.Close() //nolint:errcheck // both ends have closed
 	to, err := net.Dial("unix", socket)
 	if err != nil {
 		return
 	}
-	defer to.Close() //nolint:errcheck // both have ended
+	defer to.Close() //nolint:errcheck // both ends have closed
 	var both sync.WaitGroup
 	both.Go(func() {
 		_, _ = io.Copy(to, from)

@@ -1,5 +1,5 @@
-// Package mysqltest starts a real MariaDB for tests, alone or as nodes of Galera: Debian's packages, on the loopback
-// interface, in a folder of the test. If it is not installed, tests are skipped.
+// Package mysqltest starts a real MariaDB for tests, as a single server or as nodes of Galera. It uses Debian's
+// packages, on the loopback interface, in a temporary folder. Tests are skipped if MariaDB is not installed.
 package mysqltest
 
 import (
@@ -25,20 +25,20 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/postgres/postgrestest"
 )
 
-// User and Password have all privileges on every server, and Database exists on every server.
+// User has all privileges on every server, with Password. Database exists on every server.
 const (
 	User     = "bench"
 	Password = "correct-horse-battery-staple"
 	Database = "app"
 )
 
-// readyWithin bounds the start of a server, and poll is the polling interval.
+// readyWithin is the timeout for the start of a server, and poll is the polling interval.
 const (
 	readyWithin = 12 * time.Second
 	poll        = 20 * time.Millisecond
 )
 
-// Server is a MariaDB that runs.
+// Server is a running MariaDB.
 type Server struct {
 	// Address is host:port on the loopback interface.
 	Address string
@@ -54,7 +54,7 @@ const (
 	galera       = "/usr/lib/galera/libgalera_smm.so"
 )
 
-// program is MariaDB's. It skips the test where that is not installed.
+// program returns the path of mariadbd. It skips the test if MariaDB is not installed.
 func program(t testing.TB) string {
 	t.Helper()
 	for _, path := range []string{"mariadbd", "/usr/sbin/mariadbd"} {
@@ -66,10 +66,11 @@ func program(t testing.TB) string {
 	return ""
 }
 
-// base are settings of every server: it is small, and need not outlive a loss of power.
+// base are the settings of every server. They keep it small; its data need not survive a power failure.
 var base = []string{"--no-defaults", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve"}
 
-// installation is a folder with the data of a new server, which the account may read and write.
+// installation is a folder with the data of a new server. The server runs with the credential, which owns the folder;
+// nil means the test's user.
 type installation struct {
 	program, folder string
 	credential      *syscall.Credential
@@ -88,7 +89,7 @@ func install(t testing.TB) *installation {
 			t.Error(err)
 		}
 	})
-	if os.Getuid() == 0 { // which the server refuses to run as
+	if os.Getuid() == 0 { // the server refuses to run as root
 		account, err := user.Lookup("nobody")
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +139,7 @@ func (in *installation) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// copied copies the data of the new server for one of this name.
+// copied copies the data of the new server to a folder with the given name.
 func (in *installation) copied(t testing.TB, name string) (data string) {
 	t.Helper()
 	data = filepath.Join(in.folder, name)
@@ -157,7 +158,7 @@ func (in *installation) copied(t testing.TB, name string) (data string) {
 	return data
 }
 
-// start starts a server on data, and ends it with the test.
+// start starts a server on data, and stops it when the test ends.
 func (in *installation) start(t testing.TB, name, data string, settings ...string) *Server {
 	t.Helper()
 	s := &Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(freePorts(t, 1)[0])), folder: in.folder, ended: make(chan struct{})}
@@ -174,8 +175,8 @@ func (in *installation) start(t testing.TB, name, data string, settings ...strin
 	return s
 }
 
-// launch starts the process of a server, stops it with the test, and waits until it is ready. If it fails, the end of
-// the file log shows the reason.
+// launch starts the process of a server and waits until it is ready. It stops the process when the test ends. If the
+// start fails, it reports the end of the log file.
 func (s *Server) launch(t testing.TB, within time.Duration, log string, ready func(context.Context) bool) {
 	t.Helper()
 	if err := s.process.Start(); err != nil {
@@ -201,14 +202,14 @@ func (s *Server) launch(t testing.TB, within time.Duration, log string, ready fu
 	}
 }
 
-// lastOf is the end of a file.
+// lastOf returns the last 4 KiB of a file.
 func lastOf(path string) string {
 	const most = 4096
 	text, _ := os.ReadFile(path)
 	return string(text[max(0, len(text)-most):])
 }
 
-// StartTLS starts a server with a self-signed certificate for 127.0.0.1, whose authority caFile holds.
+// StartTLS starts a server with a self-signed certificate for 127.0.0.1. caFile has the certificate.
 func StartTLS(t testing.TB) (s *Server, caFile string) {
 	t.Helper()
 	in := install(t)
@@ -224,15 +225,15 @@ func StartTLS(t testing.TB) (s *Server, caFile string) {
 	return in.start(t, "server", data, "--ssl-cert="+caFile, "--ssl-key="+filepath.Join(data, "server.key")), caFile
 }
 
-// Start starts a server with these settings in addition to the usual settings, as in "--max-connections=30".
+// Start starts a server. settings are additional arguments, such as "--max-connections=30".
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	in := install(t)
 	return in.start(t, "server", in.copied(t, "server"), settings...)
 }
 
-// transfer replaces the script that copies the state of one node to another. The nodes have the same data already, and
-// lack only the cluster's later commits, which the donor sends by itself. %s is their initial state.
+// transfer replaces Galera's script for state snapshot transfer. The nodes start with the same data, and lack only the
+// cluster's later commits, which the donor sends separately. %s is the initial state.
 const transfer = `#!/bin/sh
 case "$*" in
 *joiner*) echo "ready 127.0.0.1:1"; echo "%[1]s 0";;
@@ -240,14 +241,14 @@ case "$*" in
 esac
 `
 
-// StartGalera starts nodes of one cluster.
+// StartGalera starts a cluster with the given number of nodes.
 func StartGalera(t testing.TB, nodes int) []*Server {
 	t.Helper()
 	in := install(t)
 	if _, err := os.Stat(galera); err != nil {
 		t.Skip("Galera is not installed, which this test needs: apt-get install galera-4")
 	}
-	ports := freePorts(t, 2*nodes) // of the group and of incremental state transfer
+	ports := freePorts(t, 2*nodes) // group and incremental-state-transfer port of each node
 	var members []string
 	for i := range nodes {
 		members = append(members, fmt.Sprintf("127.0.0.1:%d", ports[2*i]))
@@ -257,7 +258,7 @@ func StartGalera(t testing.TB, nodes int) []*Server {
 			"--wsrep-cluster-name=geobench", "--wsrep-cluster-address="+join, "--wsrep-node-name="+name, "--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=geobench",
 			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;base_port=%d;ist.recv_addr=127.0.0.1:%d;gcache.size=8M", members[i], ports[2*i], ports[2*i+1]))
 	}
-	// A cluster of one node writes the state that all nodes start with.
+	// A single-node cluster creates the initial state of all nodes.
 	const alone = "gcomm://"
 	seed := node(0, "new-cluster", filepath.Join(in.folder, "new"), alone)
 	if err := seed.process.Process.Signal(syscall.SIGTERM); err != nil {
@@ -285,7 +286,7 @@ func StartGalera(t testing.TB, nodes int) []*Server {
 	return all
 }
 
-// stateOf is the word after a name in grastate.dat.
+// stateOf returns the word that follows name in grastate.dat.
 func stateOf(text, name string) string {
 	_, rest, _ := strings.Cut(text, name)
 	word, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
@@ -306,24 +307,24 @@ func (s *Server) open(database string) *sql.DB {
 	c.Net, c.Addr, c.User, c.Passwd, c.DBName, c.Logger = "tcp", s.Address, User, Password, database, &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
-		panic(err) // the configuration is this function's
+		panic(err) // unreachable: the configuration is fixed
 	}
 	return sql.OpenDB(connector)
 }
 
-// ready reports whether the server takes statements: a node of Galera does once it has joined.
+// ready reports whether the server accepts statements. A Galera node accepts them once it has joined its cluster.
 func (s *Server) ready(ctx context.Context) bool {
 	db := s.open(Database)
-	defer db.Close() //nolint:errcheck // it was asked
+	defer db.Close() //nolint:errcheck // its answers have been read
 	_, err := db.ExecContext(ctx, "select count(*) from mysql.user")
 	return err == nil
 }
 
-// Query runs statements, and returns the rows of the last statement as texts.
+// Query runs statements and returns the rows of the last statement as text.
 func (s *Server) Query(t testing.TB, database string, statements ...string) (rows [][]string) {
 	t.Helper()
 	db := s.open(database)
-	defer db.Close() //nolint:errcheck // the answer is there
+	defer db.Close() //nolint:errcheck // its answers have been read
 	for _, statement := range statements {
 		r, err := db.Query(statement)
 		if err != nil {
@@ -348,7 +349,7 @@ func (s *Server) Query(t testing.TB, database string, statements ...string) (row
 	return rows
 }
 
-// Session is a separate connection, which is closed with the test.
+// Session returns a separate connection, which is closed when the test ends.
 func (s *Server) Session(t testing.TB) *sql.Conn {
 	t.Helper()
 	db := s.open(Database)
@@ -360,7 +361,7 @@ func (s *Server) Session(t testing.TB) *sql.Conn {
 	return c
 }
 
-// Hold runs a statement in a transaction that keeps its locks until release is called, which undoes it.
+// Hold runs a statement in a transaction that keeps its locks until release is called. release rolls it back.
 func (s *Server) Hold(t testing.TB, statement string) (release func()) {
 	t.Helper()
 	db := s.open(Database)
@@ -379,8 +380,8 @@ func (s *Server) Hold(t testing.TB, statement string) (release func()) {
 	}
 }
 
-// HoldBack keeps a node of Galera from applying the commits of other nodes, until resume is called. The node serves
-// reads meanwhile.
+// HoldBack keeps a Galera node from applying the commits of other nodes until resume is called. The node still serves
+// reads.
 func (s *Server) HoldBack(t testing.TB) (resume func()) {
 	t.Helper()
 	db := s.open(Database)
@@ -404,11 +405,10 @@ func (s *Server) HoldBack(t testing.TB) (resume func()) {
 	}
 }
 
-// sessionsEndWithin bounds how long a server may take to notice that clients are gone.
+// sessionsEndWithin is the time in which a server must notice that clients have disconnected.
 const sessionsEndWithin = 30 * time.Second
 
-// AwaitNoSessions fails unless all clients other than Query are soon disconnected: the server notices their end by
-// itself.
+// AwaitNoSessions waits until the server has no sessions except its own query, and fails after sessionsEndWithin.
 func (s *Server) AwaitNoSessions(t testing.TB) {
 	t.Helper()
 	tick := time.NewTicker(poll)
@@ -425,10 +425,10 @@ func (s *Server) AwaitNoSessions(t testing.TB) {
 	}
 }
 
-// Pause stops the server where it is, until Continue: its connections stay, and it says nothing.
+// Pause suspends the server's process until Continue. Its connections stay open, but it sends nothing.
 func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
 
-// Continue lets a paused server go on.
+// Continue resumes a paused server.
 func (s *Server) Continue(t testing.TB) { s.signal(t, syscall.SIGCONT) }
 
 func (s *Server) signal(t testing.TB, signal os.Signal) {
@@ -438,7 +438,7 @@ func (s *Server) signal(t testing.TB, signal os.Signal) {
 	}
 }
 
-// Stop stops the server immediately, as if its machine had lost its power.
+// Stop kills the server immediately, like a power failure of its machine.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	select {

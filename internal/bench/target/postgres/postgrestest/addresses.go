@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// Ports from firstPort on are for FreeAddresses. They are below the ephemeral ports of Linux, so that no connection of
+// FreeAddresses uses the ports from firstPort on. They are below Linux's ephemeral ports, so no outgoing connection of
 // another process takes a port before the server starts.
 const firstPort, ports = 20_000, 12_000
 
-// FreeAddresses returns addresses of this machine on which no process listens.
+// FreeAddresses returns n different addresses of the loopback interface on which no process listens.
 func FreeAddresses(t testing.TB, n int) (addresses []string) {
 	t.Helper()
 	for tries := 0; len(addresses) < n; tries++ {
@@ -22,7 +22,7 @@ func FreeAddresses(t testing.TB, n int) (addresses []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:revive // all at the end, so that they differ
+		defer l.Close() //nolint:revive // closed only at the end, so that the addresses differ
 		addresses = append(addresses, l.Addr().String())
 	}
 	return addresses

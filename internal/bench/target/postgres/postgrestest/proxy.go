@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Proxy forwards data between clients and a server, and can delay or cut it.
+// Proxy forwards data between clients and a server. It can delay data and cut connections.
 type Proxy struct {
 	// Address is host:port on the loopback interface.
 	Address string
@@ -28,11 +28,11 @@ type Proxy struct {
 	wg       sync.WaitGroup
 }
 
-// Fate is what becomes of something that a client sends.
+// Fate determines what happens to data that a client sends.
 type Fate int
 
-// Fates: Lost cuts the connection before the server has it, Unanswered cuts it once the server has answered, and Stuck
-// is never delivered.
+// Delivered data is forwarded. Lost cuts the connection before the server receives the data. Unanswered cuts it once
+// the server has answered. Stuck data is dropped, and the connection stays open.
 const (
 	Delivered Fate = iota
 	Lost
@@ -40,7 +40,7 @@ const (
 	Stuck
 )
 
-// NewProxy starts a proxy, and ends it with the test.
+// NewProxy starts a proxy for a server, and stops it when the test ends.
 func NewProxy(t testing.TB, server string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -79,6 +79,7 @@ func (p *Proxy) accept() {
 		p.wg.Add(2)
 		var unanswered atomic.Bool
 		go p.forward(client, server, func(sent []byte) Fate {
+			// Only an answer cuts the connection; other data of the server may precede it.
 			if unanswered.Load() && p.answers(sent) {
 				return Lost
 			}
@@ -108,7 +109,7 @@ func (p *Proxy) keep(conns ...net.Conn) bool {
 	return !p.closed
 }
 
-// forward copies data between the two connections, but only the data that fate says to deliver.
+// forward copies data from one connection to the other, as fate decides. It closes both connections at the end.
 func (p *Proxy) forward(to, from net.Conn, fate func(b []byte) Fate) {
 	defer p.wg.Done()
 	_, _ = io.Copy(gate{p, to, fate}, from)
@@ -119,7 +120,7 @@ func (p *Proxy) forward(to, from net.Conn, fate func(b []byte) Fate) {
 	delete(p.open, from)
 }
 
-// gate lets nothing through while the proxy is frozen, and otherwise asks for the fate of each piece of data.
+// gate is a writer that blocks while the proxy is frozen, and applies fate to each piece of data.
 type gate struct {
 	*Proxy
 	to   net.Conn
@@ -141,23 +142,23 @@ func (g gate) Write(b []byte) (int, error) {
 	return g.to.Write(b)
 }
 
-// Lead directs later connections to another server, as a balancer may.
+// Lead directs new connections to another server, as a load balancer may.
 func (p *Proxy) Lead(server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.server = server
 }
 
-// Judge makes f decide the fate of all data that clients send from now on, as it is read from the wire; nil: everything
-// is delivered. Several goroutines call f.
+// Judge sets the function that decides the fate of data that clients send from now on, piece by piece as read from the
+// wire. If f is nil, all data is delivered. Several goroutines call f.
 func (p *Proxy) Judge(f func(sent []byte) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.judge = f
 }
 
-// Answers makes f decide whether data from a server is an answer to a request, for protocols in which servers also send
-// other data; nil: all of it is.
+// Answers sets the function that reports whether data from a server is an answer, for protocols in which servers also
+// send other data. If f is nil, all data counts as an answer.
 func (p *Proxy) Answers(f func(sent []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,8 +172,8 @@ func (p *Proxy) answers(b []byte) bool {
 	return answer == nil || answer(b)
 }
 
-// CutOnce cuts the connection on which a client next sends something with this word in it: before the server has that,
-// or when it has served it.
+// CutOnce cuts the next connection on which a client sends data that contains word. If served is set, it cuts the
+// connection once the server has answered, otherwise before the server receives the data.
 func (p *Proxy) CutOnce(word string, served bool) {
 	var done atomic.Bool
 	p.Judge(func(sent []byte) Fate {
@@ -186,8 +187,8 @@ func (p *Proxy) CutOnce(word string, served bool) {
 	})
 }
 
-// Count delivers everything from now on. It returns a function that reports the number of messages that clients have
-// sent since, as they are read from the wire.
+// Count delivers all data from now on. It returns a function that returns the number of messages that clients have sent
+// since; a message is a piece of data as read from the wire.
 func (p *Proxy) Count() func() int64 {
 	var n atomic.Int64
 	p.Judge(func([]byte) Fate {
@@ -221,7 +222,7 @@ func (p *Proxy) pause() {
 	time.Sleep(d)
 }
 
-// Freeze holds back all data, in both directions, until Thaw: connections exist, but no answer arrives.
+// Freeze holds back all data in both directions until Thaw. Connections stay open, but no answer arrives.
 func (p *Proxy) Freeze() { p.freeze(true) }
 
 // Thaw releases the data that was held back.
@@ -234,14 +235,14 @@ func (p *Proxy) freeze(frozen bool) {
 	p.thawed.Broadcast()
 }
 
-// Open is the number of connections of clients.
+// Open returns the number of clients' connections.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.open) / 2
 }
 
-// Break ends all connections.
+// Break closes all connections. The proxy still accepts new ones.
 func (p *Proxy) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package postgrestest starts a real PostgreSQL for tests: Debian's packages, on the loopback interface, in a folder of
-// the test. If PostgreSQL is not installed, tests are skipped.
+// Package postgrestest starts a real PostgreSQL for tests. It uses Debian's packages, on the loopback interface, in a
+// temporary folder. Tests are skipped if PostgreSQL is not installed.
 package postgrestest
 
 import (
@@ -28,28 +28,28 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// User and Password of the superuser of every server.
+// User and Password are the credentials of the superuser of every server.
 const (
 	User     = "postgres"
 	Password = "correct-horse-battery-staple"
 )
 
-// readyWithin bounds the start of a server.
+// readyWithin is the timeout for the start of a server.
 const readyWithin = time.Minute
 
-// Server is a PostgreSQL that runs.
+// Server is a running PostgreSQL.
 type Server struct {
-	// Address is host:port on the loopback interface, Folder the data.
+	// Address is host:port on the loopback interface. Folder is the data directory.
 	Address, Folder string
-	// CAFile is the certificate authority of a server with TLS.
+	// CAFile is the file with the CA certificate of a server with TLS, or "".
 	CAFile  string
 	start   func(t testing.TB) *exec.Cmd
 	process *exec.Cmd
 	ended   chan struct{}
 }
 
-// Program is the path of one of PostgreSQL's programs, of the newest version if Debian keeps several. It skips the test
-// if PostgreSQL is not installed.
+// Program returns the path of a PostgreSQL program, in the newest version if Debian has several. It skips the test if
+// PostgreSQL is not installed.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -62,14 +62,13 @@ func Program(t testing.TB, name string) string {
 	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
 }
 
-// version is the version in a path .../VERSION/bin/NAME.
+// version returns the version in a path .../VERSION/bin/NAME.
 func version(path string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
 	return n
 }
 
-// Start starts a server with these settings in addition to the usual settings, as in "ssl=on", and stops it with the
-// test.
+// Start starts a server, and stops it when the test ends. settings are additional settings, such as "ssl=on".
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	initdb := Program(t, "initdb")
@@ -111,7 +110,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Standby starts a standby that streams from the server, and ends it with the test.
+// Standby starts a standby that streams from the server, and stops it when the test ends.
 func (s *Server) Standby(t testing.TB) *Server {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "geobench-postgres-")
@@ -144,7 +143,7 @@ func (s *Server) Standby(t testing.TB) *Server {
 	return b
 }
 
-// launch starts the server, and ends it with the test.
+// launch starts the server, and stops it when the test ends.
 func (s *Server) launch(t testing.TB, run func(program string, args ...string) *exec.Cmd, args []string) {
 	t.Helper()
 	s.start = func(t testing.TB) *exec.Cmd {
@@ -164,7 +163,7 @@ func (s *Server) launch(t testing.TB, run func(program string, args ...string) *
 	s.Restart(t)
 }
 
-// Restart starts the server again on its data, at its address, once it has ended.
+// Restart starts a stopped server again, with the same data and address.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	process, ended := s.start(t), make(chan struct{})
@@ -176,8 +175,8 @@ func (s *Server) Restart(t testing.TB) {
 	s.ready(t)
 }
 
-// unprivileged is the user that runs the server, which refuses to run as root, and that owns the folder; nil for the
-// user of the test.
+// unprivileged returns the credential with which the server runs, and makes it the owner of folder. It is needed
+// because the server refuses to run as root; nil means the test's user.
 func unprivileged(t testing.TB, folder string) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -195,7 +194,7 @@ func unprivileged(t testing.TB, folder string) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// own writes a file that only the server may read.
+// own writes a file that only the server's user can read.
 func own(t testing.TB, c *syscall.Credential, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -208,7 +207,7 @@ func own(t testing.TB, c *syscall.Credential, path, text string) {
 	}
 }
 
-// Certify makes a self-signed certificate for 127.0.0.1.
+// Certify returns a self-signed certificate for 127.0.0.1 and its key, both in PEM.
 func Certify(t testing.TB) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -290,14 +289,14 @@ func (s *Server) connect(ctx context.Context, database string) (*pgconn.PgConn, 
 	return pgconn.ConnectConfig(ctx, c)
 }
 
-// Query runs SQL as the superuser in a database, and returns the rows of the last statement as texts.
+// Query runs SQL in a database as the superuser, and returns the rows of the last statement as text.
 func (s *Server) Query(t testing.TB, database, sql string) (rows [][]string) {
 	t.Helper()
 	c, err := s.connect(context.Background(), database)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(context.Background()) //nolint:errcheck // the answer is there
+	defer c.Close(context.Background()) //nolint:errcheck // its answers have been read
 	results, err := c.Exec(context.Background(), sql).ReadAll()
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -312,16 +311,16 @@ func (s *Server) Query(t testing.TB, database, sql string) (rows [][]string) {
 	return rows
 }
 
-// Database makes a database of this name.
+// Database creates a database.
 func (s *Server) Database(t testing.TB, name string) {
 	t.Helper()
 	s.Query(t, "postgres", "create database "+name)
 }
 
-// sessionsEndWithin bounds how long a server may take to notice that clients are gone.
+// sessionsEndWithin is the time in which a server must notice that clients have disconnected.
 const sessionsEndWithin = 30 * time.Second
 
-// AwaitStandby waits until a standby shows all that the server has committed.
+// AwaitStandby waits until a standby has replayed everything that the server has committed.
 func (s *Server) AwaitStandby(t testing.TB, standby *Server) {
 	t.Helper()
 	at := s.Query(t, "postgres", "select pg_current_wal_lsn()")[0][0]
@@ -334,8 +333,8 @@ func (s *Server) AwaitStandby(t testing.TB, standby *Server) {
 	}
 }
 
-// AwaitNoSessions fails unless clients that call themselves by a name that begins with prefix are soon gone: the server
-// notices their end by itself.
+// AwaitNoSessions waits until the server has no sessions whose application_name starts with prefix, and fails after
+// sessionsEndWithin.
 func (s *Server) AwaitNoSessions(t testing.TB, prefix string) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -352,15 +351,15 @@ func (s *Server) AwaitNoSessions(t testing.TB, prefix string) {
 	}
 }
 
-// Only makes these lines the whole pg_hba.conf, which then rejects unencrypted connections, and waits until it is in
-// effect.
+// Only replaces pg_hba.conf by the given lines, which must reject unencrypted connections. It waits until the file is
+// in effect.
 func (s *Server) Only(t testing.TB, lines ...string) {
 	t.Helper()
-	c, err := s.connect(t.Context(), "postgres") // before connections are rejected
+	c, err := s.connect(t.Context(), "postgres") // connect before connections are rejected
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(context.Background()) //nolint:errcheck // the answer is there
+	defer c.Close(context.Background()) //nolint:errcheck // its answers have been read
 	if err := os.WriteFile(filepath.Join(s.Folder, "pg_hba.conf"), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -381,14 +380,14 @@ func (s *Server) Only(t testing.TB, lines ...string) {
 	}
 }
 
-// Pause stops the processes of the server where they are, until Continue: its connections stay, and it says nothing.
+// Pause suspends the server's processes until Continue. Its connections stay open, but it sends nothing.
 func (s *Server) Pause(t testing.TB) { s.signalAll(t, syscall.SIGSTOP) }
 
-// Continue lets a paused server go on.
+// Continue resumes a paused server.
 func (s *Server) Continue(t testing.TB) { s.signalAll(t, syscall.SIGCONT) }
 
-// signalAll sends a signal to the server's first process, which starts no process while it is stopped, and then to its
-// child processes.
+// signalAll sends a signal to the server's parent process, and then to its child processes. A suspended parent starts
+// no further children.
 func (s *Server) signalAll(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	first := s.process.Process.Pid
@@ -411,7 +410,7 @@ func (s *Server) signalAll(t testing.TB, signal syscall.Signal) {
 	}
 }
 
-// Stop stops the server immediately, as if its machine had lost its power.
+// Stop stops the server immediately (SIGQUIT), without a checkpoint, like a power failure of its machine.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	if s.process == nil {

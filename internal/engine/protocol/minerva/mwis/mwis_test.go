@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// random returns a graph of n vertices, each two of which are joined with a probability of density percent.
+// random returns a graph of n vertices in which each pair is joined with a probability of density percent.
 func random(r *rand.Rand, n, density, heaviest int) *Graph {
 	g := &Graph{Neighbors: make([][]int32, n)}
 	for v := range n {
@@ -27,7 +27,7 @@ func (g *Graph) join(u, v int) {
 	g.Neighbors[v] = append(g.Neighbors[v], int32(u))
 }
 
-// weigh returns the weight of a set, and fails if two of its vertices are joined.
+// weigh returns the weight of a set, and fails if two of its vertices are adjacent.
 func weigh(t testing.TB, g *Graph, in []bool) (sum int64) {
 	t.Helper()
 	for v, w := range g.Weights {
@@ -44,7 +44,7 @@ func weigh(t testing.TB, g *Graph, in []bool) (sum int64) {
 	return sum
 }
 
-// bruteForce returns the weight of the heaviest independent set, by looking at all sets.
+// bruteForce returns the weight of the heaviest independent set. It enumerates all sets.
 func bruteForce(g *Graph) (heaviest int64) {
 	n := len(g.Weights)
 	joined := make([]uint32, n)
@@ -120,7 +120,7 @@ func TestGreedyLoss(t *testing.T) {
 	}
 }
 
-// The same numbering of vertices gives the same set, in any order of neighbors.
+// The same numbering of vertices yields the same set, whatever the order of neighbors.
 func TestReproducible(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -140,7 +140,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// A search that takes too long returns a set that is no worse than the greedy set, and reports that.
+// A search that exceeds its bound returns a set at least as heavy as the greedy set, and counts as given up.
 func TestGivenUp(t *testing.T) {
 	g := random(rand.New(rand.NewPCG(7, 8)), 400, 3, 3)
 	var s Stats
@@ -151,10 +151,11 @@ func TestGivenUp(t *testing.T) {
 	t.Logf("exact %d after %d nodes, greedy %d", got, s.Nodes, least)
 }
 
-// What falls apart while vertices are decided is solved part by part: the parts' searches add up, and do not multiply.
-// Conflicts of transactions on many rows are like that: sparse, with few rows that many use.
+// If the graph falls into components while vertices are decided, each is searched separately: the searches add up
+// instead of multiplying. Conflicts of transactions on many rows form such graphs: sparse, with few rows that many
+// transactions use.
 func TestPartsAddUp(t *testing.T) {
-	rings := &Graph{Neighbors: make([][]int32, 1+40*5)} // forty rings of five, and a vertex that is joined to all
+	rings := &Graph{Neighbors: make([][]int32, 1+40*5)} // forty rings of five, and a vertex adjacent to all of them
 	for v := range rings.Neighbors {
 		rings.Weights = append(rings.Weights, 2)
 		if v > 0 {
