@@ -108,7 +108,7 @@ func (g *generator) Next(i int, elapsed time.Duration, t *txn.Transaction) workl
 	}
 	procs[r.Type].Call(t, append(args, g.padding...))
 	r.Class = g.place.Class(t.Accesses)
-	// Only the final phase counts: lookups never leave the home of the name.
+	// A lookup reads a single row, so the configured shares apply only to final phases.
 	if c.final && elapsed >= 0 {
 		first, _ := g.place.Locate(uint64(c.id1))
 		class := r.Class

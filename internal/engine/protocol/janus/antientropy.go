@@ -76,6 +76,7 @@ func (a *antiEntropy) tick() {
 			known := max(row.received, row.stable)
 			row.strays = slices.DeleteFunc(row.strays, func(rec *record) bool { return rec.id.Seq() <= known })
 		}
+		// All replicas have ordered every decision that this replica knows of the row.
 		if row.last <= row.stable {
 			continue
 		}
@@ -113,6 +114,7 @@ func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settle
 	settled = true
 	for i, c := range group {
 		e := &row.exchanges[i]
+		// decided only grows: if it is unchanged since a complete report, the other replica lacks nothing.
 		if c == r.self || c == n || e.settled == row.decided {
 			continue
 		}

@@ -284,7 +284,6 @@ func (c *coordinator) decide(rec *record) {
 		case fresh:
 			c.r.env.Mark(recoveredPreAccepted)
 			c.propose(rec, false, c.union(l))
-		// A no-op discards the transaction, so it waits until the missing replicas had time to report a pre-acceptance.
 		case late:
 			c.r.counters.noops++
 			c.r.env.Mark(noop)
@@ -363,7 +362,6 @@ func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 			}
 		}
 	}
-	// This node is a replica, too, and must not answer Prepare with an older state than its own proposal.
 	rec.phase, rec.accepted, rec.noop, rec.deps = Accepted, l.ballot, noop, deps
 	if t := c.answered(l, r.self); t != nil && !r.abstains(rec.id) {
 		t.grants++
@@ -478,6 +476,7 @@ func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
 	if rec == nil {
 		return
 	}
+	// A proposal of a lower ballot must not replace a value that a higher ballot may have decided.
 	if rec.phase < Committed && m.Ballot >= rec.promised {
 		if rec.lead != nil && rec.lead.ballot < m.Ballot {
 			r.coordinator.abandon(rec)
@@ -556,6 +555,7 @@ func (r *Replica) tell(to geo.NodeID, rec *record) {
 // commit makes a decision final at this replica, and answers inquirers. If the decision is a no-op and a client of this
 // node still waits, it starts the transaction again as a new instance.
 func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
+	// Every decision about an instance has the same value, so repetitions need no handling.
 	if rec.phase >= Committed {
 		return
 	}

@@ -94,6 +94,7 @@ func (g *garbage) tick() (news bool) {
 		}
 		p, row := &g.peers[n], &r.rows[n]
 		m := Progress{Done: row.done, Heard: row.heard(), Stable: own.stable, Forget: own.forget}
+		// An idle database sends no progress messages.
 		if m != p.told {
 			p.told = m
 			news = true

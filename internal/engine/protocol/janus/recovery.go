@@ -128,6 +128,7 @@ func (v *recovery) takeOver(rec *record) {
 	r.counters.recoveries++
 	r.env.Mark(takenOver)
 	r.coordinator.abandon(rec)
+	// The ballot must exceed every ballot known here, or this replica itself would have to refuse it.
 	b := rec.promised.next(v.name)
 	partitions := v.all
 	if rec.t != nil {
@@ -163,6 +164,8 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	// A foreign instance is committed here without its complete dependencies, so this node promises but reports nothing.
 	case rec.phase >= Committed:
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: m.Ballot})
+	// The owner of the higher ballot may have used this replica's state already, so a lower ballot must not decide
+	// anything.
 	case m.Ballot < rec.promised:
 		r.env.Mark(prepareRefused)
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: rec.promised})

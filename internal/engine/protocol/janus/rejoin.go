@@ -399,7 +399,6 @@ func (j *rejoin) settle(n geo.NodeID, f *former) {
 		return
 	}
 	if !f.told {
-		// An undecided instance might still be decided as anything, so the decisions are sent only once all are known.
 		if j.lacks(n, Committed) {
 			return
 		}

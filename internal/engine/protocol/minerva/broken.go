@@ -18,17 +18,17 @@ const (
 // Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
 // (package broken).
 var (
-	// CutWithoutProof reports a batch as available when the batch is started, instead of when other replicas have it.
-	CutWithoutProof = mistaken("minerva-cut-without-proof", cutWithoutProof)
 	// CutWithoutProof reports a batch as available when its first transaction arrives, before other replicas have it.
-	ReexecutedOnArrival = mistaken("minerva-reexecuted-on-arrival", arrivalOrder)
+	CutWithoutProof = mistaken("minerva-cut-without-proof", cutWithoutProof)
 	// ReexecutedOnArrival re-executes transactions in the order in which their batches arrived at the replica.
-	ForgottenCascade = mistaken("minerva-forgotten-cascade", forgottenCascade)
+	ReexecutedOnArrival = mistaken("minerva-reexecuted-on-arrival", arrivalOrder)
 	// ForgottenCascade commits transactions that have read from re-executed transactions.
-	OwnNumbering = mistaken("minerva-own-numbering", ownNumbering)
+	ForgottenCascade = mistaken("minerva-forgotten-cascade", forgottenCascade)
 	// OwnNumbering numbers the vertices of the conflict graph starting with the chains of the replica that builds it.
-	RowsOnly = mistaken("minerva-rows-only", rowsOnly)
+	OwnNumbering = mistaken("minerva-own-numbering", ownNumbering)
 	// RowsOnly validates only the rows that a scan has found, and misses rows that were inserted since.
+	RowsOnly = mistaken("minerva-rows-only", rowsOnly)
+	// ClearedState discards the uncommitted writes of the replica's transactions at each epoch.
 	ClearedState = mistaken("minerva-cleared-state", clearedState)
 )
 

@@ -107,7 +107,6 @@ func (c *coordinator) lead(geo.NodeID, uint64) {
 func (c *coordinator) propose() {
 	if !c.waiting && c.leads() && c.moved() {
 		c.waiting = true
-		// An early node's clock may be negative; max keeps the remainder in [0, interval).
 		c.r.env.After(c.interval-max(0, c.r.env.Now())%c.interval, protocol.Timer{Kind: epochTimer})
 	}
 }

@@ -612,6 +612,7 @@ func (e *epochs) answer() {
 // oldest cuts if the replica keeps too many cuts or bytes.
 func (e *epochs) collect(low uint64) {
 	forgettable := func() bool {
+		// A replica that is behind commits nothing, so committed cannot bound what it discards.
 		if e.behind {
 			return len(e.cuts) > e.r.logs.keepCuts
 		}

@@ -175,6 +175,7 @@ func (l *logs) acknowledged(from geo.NodeID, number uint64) {
 		return // no such batch was sent; the acknowledgement is invalid
 	}
 	l.acknowledgements[from] = max(l.acknowledgements[from], number)
+	// A proof covers all earlier batches; these have one already.
 	if number <= own.proven {
 		return
 	}
@@ -184,6 +185,7 @@ func (l *logs) acknowledged(from geo.NodeID, number uint64) {
 			have++
 		}
 	}
+	// With f + 1 copies, at least one survives the loss of f replicas.
 	if have > l.r.faults {
 		l.available(number)
 	}

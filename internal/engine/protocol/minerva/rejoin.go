@@ -157,6 +157,7 @@ func (j *rejoin) whole() bool {
 	least := max(j.began, e.succession)
 	for n, i := range j.incarnations {
 		switch {
+		// The cut that voids the predecessor's batches is not agreed on yet, or the new incarnation has not caught up.
 		case e.head[n] < protocol.NumbersBefore(i), j.goals[n] > 0:
 			return false
 		case geo.NodeID(n) == r.self:
@@ -208,7 +209,6 @@ func (j *rejoin) due() bool {
 		return false
 	}
 	patience := j.r.longest + fetchAfter
-	// After the first piece, the sender paces the rest by acknowledgements, which may take longer than one round trip.
 	if j.coming {
 		patience = statetransfer.Patience
 	}

@@ -181,7 +181,6 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	p.sender.Cancel(n)
 	r.recon.Replaced(n)
 	r.membership.group.Replaced(n, incarnation)
-	// The mark may be applied before this node learns of the new incarnation; mark could not resend then.
 	if p.linked(n) {
 		r.writes.resend(n)
 	}

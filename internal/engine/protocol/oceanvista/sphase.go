@@ -143,7 +143,6 @@ var onlyPartition = []int{0}
 
 // stored records that replica n has this server's functors up to a timestamp that touch n's partition.
 func (w *writes) stored(n geo.NodeID, up Timestamp) {
-	// An acknowledgement by a predecessor of the replica's joined incarnation says nothing about the incarnation.
 	if up > w.has[n] && w.r.replace.linked(n) {
 		w.has[n] = up
 		w.recount(w.r.topology.PartitionOf(n))

@@ -60,6 +60,7 @@ func Solve(g *Graph, m Method, s *Stats) []bool { return SolveWithin(g, m, 0, s)
 func SolveWithin(g *Graph, m Method, shrink uint8, s *Stats) []bool {
 	in := make([]bool, len(g.Weights))
 	for _, c := range components(g) {
+		// Weights are positive, so an isolated vertex is in every heaviest set.
 		if len(c) == 1 {
 			in[c[0]] = true
 			continue
