@@ -57,7 +57,7 @@ func startLocal(t testing.TB, db deploy.Database) *node.Local {
 	return local
 }
 
-// closedLoop simulates many clients that each send one transaction after another.
+// closedLoop simulates clients that each send their next transaction when the previous one is answered.
 type closedLoop struct {
 	g       workload.Generator
 	session target.Session
@@ -101,7 +101,7 @@ func (c *closedLoop) put(o []txn.Outcome) {
 	}
 }
 
-// run submits transactions until the budget is used up, and then waits for the transactions in flight.
+// run submits transactions until the budget is used up. It then waits for the transactions in flight.
 func (c *closedLoop) run(clients int, budget *atomic.Int64) {
 	open := 0
 	submit := func(client int) {
@@ -157,8 +157,9 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCalvin is our standard engine benchmark: 2 regions with 1 partition each and no emulated delay, and 200
-// closed clients per region. Transactions have 10 reads and writes of 100 bytes; nodes and clients run in one process.
+// BenchmarkCalvin is the standard benchmark of an engine: 2 regions with 1 partition each, no emulated delay, and 200
+// closed-loop clients per region. Transactions read and write 10 rows of 100 bytes. Nodes and clients run in one
+// process.
 func BenchmarkCalvin(b *testing.B) {
 	const clients = 200
 	local := startLocal(b, twoRegions(0, false))

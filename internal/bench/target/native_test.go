@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// TestEndToEnd drives Calvin over an emulated network. Every transaction is answered once, copies agree, and no state
-// remains.
+// TestEndToEnd drives Calvin over an emulated network. It checks that every transaction is answered exactly once, that
+// the copies agree, and that no state remains.
 func TestEndToEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
@@ -66,7 +66,7 @@ func TestEndToEnd(t *testing.T) {
 			t.Errorf("region %d: %v, %v; want %d committed", r, c.results, c.reasons, transactions)
 		}
 		slices.Sort(c.latency)
-		// The log's leader is in the first region; the other region pays a round trip.
+		// The leader of the log is in the first region, so the other region's transactions take an additional round trip.
 		least := time.Duration(r)*rtt + 400*time.Microsecond
 		if c.latency[0] < least {
 			t.Errorf("region %d: a latency of %v is less than the network's %v", r, c.latency[0], least)
@@ -94,7 +94,7 @@ func TestEndToEnd(t *testing.T) {
 		if audits, err = local.Audit(ctx, nil); !errors.Is(err, admin.ErrBusy) {
 			break
 		}
-		<-time.After(5 * time.Millisecond) // the other region's copy lags
+		<-time.After(5 * time.Millisecond) // the other region's copy lags behind
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
-// collect is a sink that checks that each outcome arrives once.
+// collect is a sink that checks that each outcome arrives exactly once.
 type collect struct {
 	t    testing.TB
 	mu   sync.Mutex
@@ -131,7 +131,7 @@ func (c *collect) put(outcomes []txn.Outcome) {
 	}
 }
 
-// await waits for n outcomes and returns them all.
+// await waits for n outcomes and returns all outcomes so far.
 func (c *collect) await(n int) map[txn.ID]txn.Outcome {
 	c.t.Helper()
 	limit := time.After(20 * time.Second)
@@ -151,7 +151,7 @@ func (c *collect) await(n int) map[txn.ID]txn.Outcome {
 }
 
 func TestLostConnection(t *testing.T) {
-	local := startLocal(t, twoRegions(time.Hour, true)) // nothing is ever decided
+	local := startLocal(t, twoRegions(time.Hour, true)) // with this delay, no transaction is ever decided
 	w, err := catalog.Parse(json.RawMessage(rmwSpec), 1, &local.Database().Topology)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestLostConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newClosedLoop(t, w, tg, 1, 10) // for its generator
+	l := newClosedLoop(t, w, tg, 1, 10) // only its generator is used
 	submit := func(n uint64) {
 		x := &txn.Transaction{}
 		l.g.Next(int(n)%10, 0, x)

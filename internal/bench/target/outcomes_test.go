@@ -20,7 +20,7 @@ var (
 	errFull     = errors.New("full")
 )
 
-// writes is a procedure with one write and one read, which it requests whatever the result of the write was.
+// writes is a procedure with one write and one read. It requests the read whatever the result of the write is.
 var writes = &txn.Procedure{
 	ID: 2, Name: "writes",
 	Declare: func(_ []byte, f *txn.Footprint) error {
@@ -35,7 +35,7 @@ var writes = &txn.Procedure{
 	},
 }
 
-// reads is a procedure of one read.
+// reads is a procedure with a single read.
 var reads = &txn.Procedure{
 	ID: 1, Name: "reads",
 	Declare: func(_ []byte, f *txn.Footprint) error {
@@ -46,7 +46,7 @@ var reads = &txn.Procedure{
 	Run: func(c txn.Ctx, _ []byte) ([]byte, error) { return c.Get(txn.IntKey(0, 1)) },
 }
 
-// scripted is a connection and its only transaction: what happens at each step is up to the test; nil is success.
+// scripted is a connection and its only transaction. The test sets a function for each step; a nil function succeeds.
 type scripted struct {
 	connect                 func() error
 	begin, commit, rollback func(ctx context.Context) error
@@ -85,13 +85,13 @@ func (s *scripted) Delete(txn.Key) error                             { return ni
 func (s *scripted) Commit(ctx context.Context) error                 { return s.do(ctx, s.commit) }
 func (s *scripted) Rollback(ctx context.Context) error               { s.rolledBack++; return s.do(ctx, s.rollback) }
 
-// open opens a session of one connection.
+// open opens a session with one connection.
 func (s *scripted) open(t *testing.T) (session target.Session, outcomes chan txn.Outcome) {
 	t.Helper()
 	return s.openAs(t, s)
 }
 
-// openAs is open over a connection that is more than the script.
+// openAs opens a session over a connection that wraps the script.
 func (s *scripted) openAs(t *testing.T, c target.Connection) (session target.Session, outcomes chan txn.Outcome) {
 	t.Helper()
 	s.target = &target.Statements{
@@ -136,8 +136,8 @@ func send(session target.Session, sequence uint64) {
 	session.Flush()
 }
 
-// A session that closes while a transaction runs rolls it back with a context that still lives: a driver that looks at
-// its context first would send nothing, and keep the transaction and its locks.
+// If a session closes while a transaction runs, the transaction is rolled back with a context that is not canceled.
+// Otherwise a driver that checks its context first would send nothing, and the transaction would keep its locks.
 func TestARollbackOutlivesItsSession(t *testing.T) {
 	reading := make(chan struct{})
 	var session context.Context
@@ -165,14 +165,14 @@ func TestARollbackOutlivesItsSession(t *testing.T) {
 	if o := <-outcomes; o.Status != txn.Refused || o.Cause != txn.CauseClient || o.Reason != target.ReasonSessionClosed {
 		t.Errorf("%+v", o)
 	}
-	// Classify attributes this error to the client, so no failure of the database is counted. No caller asks for the
-	// cause.
+	// The session was closed, so the cause is the client. Classify need not return a valid cause for this error, and it
+	// is no incident.
 	if got := s.target.Incidents(); len(got) > 0 {
 		t.Errorf("incidents %+v", got)
 	}
 }
 
-// An outcome does not wait for the connection that replaces a broken connection.
+// An outcome is delivered before the broken connection is replaced.
 func TestOutcomesComeBeforeTheReconnect(t *testing.T) {
 	told := make(chan struct{})
 	s := &scripted{
@@ -195,7 +195,7 @@ func TestOutcomesComeBeforeTheReconnect(t *testing.T) {
 	}
 }
 
-// A connection whose rollback fails may still hold the transaction: it is not used again, whatever failed before.
+// A connection whose rollback fails may still have the transaction open. It is not reused, whatever failed before.
 func TestAFailedRollbackBreaksTheConnection(t *testing.T) {
 	for name, s := range map[string]*scripted{
 		"after a conflict at a statement": {get: func() error { return errConflict }},
@@ -239,7 +239,7 @@ func TestUnknownProceduresAreRefused(t *testing.T) {
 	}
 }
 
-// Where an error strikes decides how a transaction ends.
+// The step at which an error occurs determines the outcome of the transaction.
 func TestOutcomesOfErrors(t *testing.T) {
 	node := func(reason string, status txn.Status) txn.Outcome {
 		return txn.Outcome{Status: status, Cause: txn.CauseNode, Reason: reason}
@@ -289,7 +289,7 @@ func TestOutcomesOfErrors(t *testing.T) {
 	}
 }
 
-// caller is a scripted connection whose transactions are statements of their workload's own.
+// caller is a scripted connection whose transactions are a workload's own SQL.
 type caller struct {
 	*scripted
 	call func() error
@@ -299,8 +299,8 @@ func (c *caller) Begin(context.Context, *txn.Transaction) (target.Statement, err
 
 func (c *caller) Call(*txn.Transaction, func(txn.Key)) ([]byte, error) { return nil, c.call() }
 
-// Errors of a workload's own statements are distinguished from errors of the database. A workload's error causes a
-// rollback over a usable connection, and makes the run Invalid.
+// Errors of a workload's own SQL are distinguished from errors of the database. After a workload's error, the
+// transaction is rolled back and the connection remains usable, but the run is Invalid.
 func TestOutcomesOfCallers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err    error
@@ -334,7 +334,7 @@ func TestOutcomesOfCallers(t *testing.T) {
 	}
 }
 
-// A transaction is pending while it runs.
+// A transaction counts as pending while it runs.
 func TestStatementsCountWhatIsPending(t *testing.T) {
 	s := &scripted{}
 	s.commit = func(context.Context) error {
@@ -351,8 +351,8 @@ func TestStatementsCountWhatIsPending(t *testing.T) {
 	}
 }
 
-// If no connection can be opened in place of a broken connection, transactions are refused, whatever Connect returns
-// along with its error.
+// If a broken connection cannot be replaced, transactions are refused, even if Connect returns a connection along with
+// its error.
 func TestNoConnection(t *testing.T) {
 	s := &scripted{get: func() error { return errBroken }, connect: func() error { return errNode }}
 	session, outcomes := s.open(t)

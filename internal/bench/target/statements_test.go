@@ -28,11 +28,11 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// optimistic is a database of one copy with interactive transactions. Each reads from a snapshot, and commits if no
-// other transaction has since written the rows that it read (Kung and Robinson 1981).
+// optimistic is an in-memory database with one copy and interactive transactions. Each transaction reads from a
+// snapshot. It commits if no other transaction has since written the rows that it read (Kung and Robinson 1981).
 type optimistic struct {
 	p *plan.Plan
-	// mistake is the defect of a faulty variant; none when empty.
+	// mistake is the defect of a faulty variant, or "" for none.
 	mistake string
 
 	pending atomic.Int64
@@ -42,7 +42,7 @@ type optimistic struct {
 	commits int
 	locked  bool
 	data    target.Dataset
-	// statuses counts how often they were asked for.
+	// statuses is the number of calls of Status.
 	statuses int
 }
 
@@ -88,7 +88,7 @@ func (o *optimistic) Activity(context.Context) (target.Activity, error) {
 	return target.Activity{Pending: int(o.pending.Load())}, nil
 }
 
-// Layout implements target.Database: one node holds all rows.
+// Layout implements target.Database. One node has all rows.
 func (o *optimistic) Layout() geo.Layout { return o.p.Topology.Whole(0) }
 
 // Audit implements target.Database.
@@ -126,7 +126,7 @@ func (c connection) Begin(_ context.Context, t *txn.Transaction) (target.Stateme
 
 func (connection) Close() error { return nil }
 
-// statement is a transaction under way.
+// statement is a running transaction.
 type statement struct {
 	view     store.View
 	o        *optimistic
@@ -134,7 +134,7 @@ type statement struct {
 	snapshot snapshot
 }
 
-// snapshot holds the rows that a transaction sees, and the rows that it has read.
+// snapshot has the rows that a transaction can read, and records which rows it has read.
 type snapshot struct {
 	o       *optimistic
 	version uint64
@@ -152,11 +152,11 @@ func (s *snapshot) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	s.o.mu.Lock()
 	defer s.o.mu.Unlock()
 	s.o.rows.At(s.version).Scan(r, f)
-	r.Limit = 0 // rows after the limit count as read, too: more than necessary, but simple
+	r.Limit = 0 // count rows after the limit as read, too: this is conservative but simple
 	s.read = append(s.read, r)
 }
 
-// changed reports whether another transaction has written rows since they were read.
+// changed reports whether another transaction has written any row since it was read.
 func (s *snapshot) changed() bool {
 	for _, r := range s.read {
 		if r.Point() {
@@ -275,7 +275,7 @@ func (s *statement) Rollback(context.Context) error {
 	return nil
 }
 
-// Whatever a database does wrong, the checks of single statements find it.
+// The checks of single statements detect every faulty variant.
 func TestStatementsCatchMistakes(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
 	for mistake, found := range map[string]string{
@@ -306,14 +306,14 @@ func TestStatementsCatchMistakes(t *testing.T) {
 	}
 }
 
-// A database that is reached statement by statement passes all that a database is held to.
+// A correct database that is accessed statement by statement passes all checks of the contract.
 func TestStatements(t *testing.T) {
 	targettest.Conform(t, "optimistic", isolation.StrictSerializable, func(_ *testing.T, p *plan.Plan) target.Database {
 		return &optimistic{p: p}
 	})
 }
 
-// One that does not look for conflicts loses updates, and the run shows it.
+// A database without conflict detection loses updates, and the run detects it.
 func TestStatementsThatLoseUpdates(t *testing.T) {
 	p := targettest.Plan(t, "blind", `{rmw: {records: 40, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64}}`, isolation.ReadCommitted)
 	d, err := inprocess.On(t.Context(), p, &optimistic{p: p, mistake: "blind"}, nil)
@@ -329,7 +329,7 @@ func TestStatementsThatLoseUpdates(t *testing.T) {
 	}
 }
 
-// A target that calls conflicts something else would show fewer aborts, and faster transactions. Its run is Invalid.
+// A target that misclassifies conflicts would report fewer aborts and lower latencies. Its run is Invalid.
 func TestFailuresHaveACause(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{rmw: {records: 40, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64}}`, isolation.StrictSerializable)
 	d, err := inprocess.On(t.Context(), p, &optimistic{p: p, mistake: "cause"}, nil)
@@ -341,7 +341,7 @@ func TestFailuresHaveACause(t *testing.T) {
 	}
 }
 
-// Violations that the last steps of a run find are reasons in addition to the figures, which are kept.
+// Violations that are found in the last steps of a run are added to the reasons, and the run's figures are kept.
 func TestFiguresOutliveTheAudit(t *testing.T) {
 	for mistake, want := range map[string]string{
 		"audit-empty":    "the audit tells nothing of shard 0 on node 0 of 0, where the layout has it",
@@ -363,7 +363,7 @@ func TestFiguresOutliveTheAudit(t *testing.T) {
 	}
 }
 
-// A document states its target, the target's guarantees, and the number of concurrent transactions of the measurement.
+// A result document states the target, its guarantees, and the number of concurrent transactions.
 func TestADocumentTellsOfItsTarget(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
 	d, err := inprocess.On(t.Context(), p, &optimistic{p: p}, nil)
@@ -375,7 +375,7 @@ func TestADocumentTellsOfItsTarget(t *testing.T) {
 	}
 }
 
-// Where nothing is promised, there is nothing to check it against: every history has level 0.
+// A target that promises level 0 is refused, because every history satisfies it and there is nothing to check.
 func TestPromisesThatCannotBeChecked(t *testing.T) {
 	run := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable).Run
 	_, err := inprocess.PlanOn(run, "optimistic", 0, targettest.Topology())
@@ -389,7 +389,7 @@ func TestPromisesThatCannotBeChecked(t *testing.T) {
 	}
 }
 
-// A run with faults that no component injects is not planned: it would pass without them.
+// A run with faults that no component can inject is refused, because it would pass without them.
 func TestFaultsOnATargetAreRefused(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
 	p.Run.Spec.Faults = []v1alpha1.Fault{{
@@ -406,7 +406,7 @@ func TestFaultsOnATargetAreRefused(t *testing.T) {
 	}
 }
 
-// A database of one copy has no copies to compare: the check runs only on request.
+// A database with one copy has no copies to compare, so the check of convergence runs only on request.
 func TestOneCopyConvergesWhenAsked(t *testing.T) {
 	for name, verify := range map[string][]v1alpha1.Verification{
 		"asked":     {v1alpha1.VerifyInvariants, v1alpha1.VerifyConvergence},

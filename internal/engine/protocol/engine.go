@@ -123,7 +123,7 @@ func (s Tolerance) Describe(t *geo.Topology) string {
 		text = fmt.Sprintf("%d of %s", s.Most, text)
 	}
 	if !s.InFlight {
-		text += ", but for what is on its way"
+		text += ", except for data in flight"
 	}
 	return text
 }

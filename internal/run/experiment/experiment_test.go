@@ -339,7 +339,7 @@ func TestTables(t *testing.T) {
 	}{
 		"a number":      {"tput(system, 4)", "2000", "", "far, x: it broke"},
 		"words":         {"text(tput(system, 2)) + ' of ' + text(max(tput('near')))", "1000 of 2000", "500 of 2000", ""},
-		"of the engine": {"isolation(system) + ', ' + survives(system)", "strict-serializable, b, but for what is on its way", "strict-serializable, no region", ""},
+		"of the engine": {"isolation(system) + ', ' + survives(system)", "strict-serializable, b, except for data in flight", "strict-serializable, no region", ""},
 		"of a region":   {"p50In('b', system, 2)", "2", "1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// server returns the location of the members of a cluster, one for the clients of each of these regions.
+// server returns the location of a cluster, with an endpoint for each region. The endpoints use the members in turn.
 func server(members []*etcdtest.Member, regions ...string) (to sqltarget.Server) {
 	for i, r := range regions {
 		to.Endpoints = append(to.Endpoints, sqltarget.Endpoint{Region: r, Address: members[i%len(members)].Address})
@@ -38,7 +38,7 @@ func options(reads string) etcd.Options {
 	return etcd.Options{Options: sqltarget.Options{Isolation: reads, Connections: 8, TLS: "disable", Place: "geobench"}, MaxTxnOps: etcd.DefaultMaxTxnOps, Leader: -1}
 }
 
-// etcd satisfies the contract of a target: histories are strictly serializable with linearizable reads, and
+// etcd satisfies the contract of a target. Histories are strictly serializable with linearizable reads, and
 // serializable with serializable reads. Every transaction of TPC-C fits into a request.
 func TestConform(t *testing.T) {
 	members := etcdtest.Start(t, 1)
@@ -98,7 +98,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// refuses opens a database that cannot be used.
+// refuses checks that opening a database fails with an error for field that contains want.
 func refuses(t *testing.T, to sqltarget.Server, o etcd.Options, field, want string) {
 	t.Helper()
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
@@ -115,7 +115,7 @@ func refuses(t *testing.T, to sqltarget.Server, o etcd.Options, field, want stri
 	}
 }
 
-// Errors in the location of a database name the field, the value and a remedy, and leave no data.
+// Errors in the location of a database name the field, its value and a remedy. They leave no data in the database.
 func TestOpenRefuses(t *testing.T) {
 	one, two := etcdtest.Start(t, 1), etcdtest.Start(t, 1)
 	client := one[0].Client(t, "", "")
@@ -189,7 +189,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// The member of a region becomes the leader if configured, and a leader without an endpoint is reported.
+// The member of the configured region becomes the leader. A leader that no endpoint leads to is reported.
 func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)
@@ -231,8 +231,8 @@ func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 	}
 }
 
-// A change of the leader during a run is noticed. The new leader is located if an endpoint leads to it. The change is
-// noticed even if the old leader has been re-elected meanwhile.
+// Elections during a run are counted, even if they re-elect the old leader. The region of the new leader is reported if
+// an endpoint leads to it.
 func TestElectionsAreNoticed(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)
@@ -246,7 +246,7 @@ func TestElectionsAreNoticed(t *testing.T) {
 		region string
 	}{{1, "west"}, {2, ""}, {0, "east"}} {
 		members[step.to].Lead(t)
-		// The first member hears of it a little later.
+		// The first member learns of the election a little later.
 		var a target.Activity
 		for deadline := time.Now().Add(10 * time.Second); a.Elections < int64(i+1) && time.Now().Before(deadline); {
 			if a, err = db.Activity(t.Context()); err != nil {
@@ -262,7 +262,7 @@ func TestElectionsAreNoticed(t *testing.T) {
 	}
 }
 
-// Two runs do not share a prefix, since a run would replace the rows of the other run. The keys are deleted if
+// Two runs cannot use the same prefix, because each would replace the rows of the other. The keys are deleted if
 // configured.
 func TestPrefixHasOneRun(t *testing.T) {
 	members := etcdtest.Start(t, 1)
@@ -288,7 +288,7 @@ func TestPrefixHasOneRun(t *testing.T) {
 	}
 }
 
-// What does not fit into a request of etcd is refused before anything is loaded.
+// A workload whose rows or transactions do not fit into a request is refused before anything is loaded.
 func TestLoadRefusesWhatDoesNotFit(t *testing.T) {
 	members := etcdtest.Start(t, 1)
 	for name, tc := range map[string]struct{ workload, field, want string }{
@@ -303,7 +303,7 @@ func TestLoadRefusesWhatDoesNotFit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer db.Close() //nolint:errcheck // the keys are looked at
+			defer db.Close() //nolint:errcheck // the test checks the keys instead
 			var wrong *target.FieldError
 			if err := db.Load(t.Context(), target.Dataset{Name: "x", Workload: p.Workload}); !errors.As(err, &wrong) || wrong.Field != tc.field || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v", err)
@@ -315,7 +315,7 @@ func TestLoadRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// With TLS the server's certificate is checked as the mode says.
+// With TLS, the server's certificate is verified as the mode requires.
 func TestTLS(t *testing.T) {
 	m, ca := etcdtest.StartTLS(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
@@ -341,8 +341,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// ofHTTP2 reports whether there is an answer in frames of HTTP/2. A server that has not started to serve a request may
-// already make room for the next request, or measure the connection (RFC 9113, section 6).
+// ofHTTP2 reports whether the data contains an answer in HTTP/2 frames. Before it answers, a server may already send
+// frames for flow control or to measure the connection (RFC 9113, section 6).
 func ofHTTP2(sent []byte) bool {
 	const header, data, headers = 9, 0, 1
 	for len(sent) >= header {
@@ -354,7 +354,7 @@ func ofHTTP2(sent []byte) bool {
 	return false
 }
 
-// The outcome of a commit whose connection was cut is unknown, and the commit is not sent a second time.
+// A commit whose connection is cut has an unknown outcome, and is not sent again.
 func TestCommitIsCut(t *testing.T) {
 	members := etcdtest.Start(t, 1)
 	proxy := postgrestest.NewProxy(t, members[0].Address)
@@ -368,8 +368,8 @@ func TestCommitIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // the server goes with the test
+	defer db.Close() //nolint:errcheck // the server stops with the test
 	proxy.Answers(ofHTTP2)
-	// A write-only transaction sends one request, which is the only request that names a row.
+	// A transaction that only writes sends a single request, and no other request names a row.
 	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce("geobench/rows/", served) })
 }

@@ -19,7 +19,7 @@ func TestState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // the members end with the test
+	defer db.Close() //nolint:errcheck // the members stop with the test
 	servers, err := target.StateOf(t.Context(), db)
 	if err != nil || len(servers) != 1 {
 		t.Fatal(servers, err)

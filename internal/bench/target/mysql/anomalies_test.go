@@ -12,8 +12,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// Galera between two nodes, statement by statement. REPEATABLE READ loses an update, and snapshots allow write skew. A
-// node that has not yet applied the commits of another node is stale unless reads wait for it.
+// TestAnomaliesOfGalera runs anomalies between two Galera nodes, statement by statement. REPEATABLE READ loses an
+// update, and snapshot isolation allows write skew. A node that has not yet applied the commits of another node returns
+// stale rows unless reads wait for them.
 func TestAnomaliesOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	checking, savings := txn.IntKey(1, 1), txn.IntKey(2, 1)
@@ -30,7 +31,7 @@ func TestAnomaliesOfGalera(t *testing.T) {
 		x = targettest.NewScript(t, p, db, names)
 		return x.Client(0, "east"), x.Client(1, "west"), x
 	}
-	// applied waits until the second node has the commits of the first node.
+	// applied waits until the second node has applied the commits of the first node.
 	applied := func(t *testing.T) {
 		t.Helper()
 		nodes[1].Query(t, mysqltest.Database, "set session wsrep_sync_wait = 7", "select 1")
@@ -48,7 +49,7 @@ func TestAnomaliesOfGalera(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name, level        string
-		other              txn.Key // that the second client writes
+		other              txn.Key // row that the second client writes
 		promised, ruledOut isolation.Level
 		want               string
 	}{

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// BenchmarkForms compares procedures with SQL, without and with foreign keys: TPC-C of two warehouses on the same
-// server, one after another in each round. It covers the work of a run's client, except for its records: generator,
+// BenchmarkForms compares procedures with SQL, both without and with foreign keys. It runs TPC-C with two warehouses on
+// one server, one variant after another in each round. It covers the client's work except for its records: generator,
 // session and connections.
 func BenchmarkForms(b *testing.B) {
 	s := mysqltest.Start(b, "--innodb-buffer-pool-size=1G", "--innodb-log-file-size=512M")

@@ -22,14 +22,14 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// formed are the options of a database whose transactions are SQL.
+// formed returns the options of a database whose transactions are SQL.
 func formed(level string) mysql.Options {
 	o := options(level)
 	o.Form, o.ForeignKeys, o.Place = sqltarget.FormSQL, true, "geobench_rows_a"
 	return o
 }
 
-// database makes a database for a test, for the regions of a plan.
+// database creates a database for a test, and returns its location for the regions of a plan.
 func database(t testing.TB, s *mysqltest.Server, p *plan.Plan, name string) sqltarget.Server {
 	t.Helper()
 	s.Query(t, mysqltest.Database, "create database "+name)
@@ -38,7 +38,7 @@ func database(t testing.TB, s *mysqltest.Server, p *plan.Plan, name string) sqlt
 	return to
 }
 
-// The same calls have the same outcomes as procedures and as SQL, and leave the same rows.
+// The same transactions have the same outcomes and leave the same rows as procedures and as SQL.
 func TestFormsAgree(t *testing.T) {
 	s := mysqltest.Start(t)
 	for name, spec := range targettest.FormSpecs {
@@ -55,7 +55,7 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// tables are the rows of the form, as COPY of PostgreSQL would print them.
+// tables returns the rows of a form by table, in the format of PostgreSQL's COPY.
 func tables(t testing.TB, s *mysqltest.Server, w workload.Workload, database string) map[string][]string {
 	t.Helper()
 	rows := map[string][]string{}
@@ -64,7 +64,7 @@ func tables(t testing.TB, s *mysqltest.Server, w workload.Workload, database str
 		for _, c := range table.Columns {
 			name, kind, _ := strings.Cut(c, " ")
 			var width int
-			if _, err := fmt.Sscanf(kind, "char(%d)", &width); err == nil { // the server leaves blanks out at the end
+			if _, err := fmt.Sscanf(kind, "char(%d)", &width); err == nil { // the server omits trailing blanks
 				name = fmt.Sprintf("rpad(%s, %d, ' ')", name, width)
 			}
 			if strings.HasPrefix(kind, "timestamp") {
@@ -79,7 +79,7 @@ func tables(t testing.TB, s *mysqltest.Server, w workload.Workload, database str
 	return rows
 }
 
-// At SERIALIZABLE the histories of SQL are serializable and the money adds up.
+// At SERIALIZABLE, the histories of SQL transactions are serializable and the total balance is correct.
 func TestFormIsSerializable(t *testing.T) {
 	s := mysqltest.Start(t)
 	for name, spec := range map[string]string{
@@ -93,7 +93,7 @@ func TestFormIsSerializable(t *testing.T) {
 	}
 }
 
-// At READ COMMITTED, and at REPEATABLE READ as InnoDB has it, money is lost.
+// At READ COMMITTED, and at InnoDB's REPEATABLE READ, money is lost.
 func TestFormLosesMoney(t *testing.T) {
 	s := mysqltest.Start(t)
 	for _, level := range []string{mysql.ReadCommitted, mysql.RepeatableRead} {
@@ -104,7 +104,7 @@ func TestFormLosesMoney(t *testing.T) {
 	}
 }
 
-// TPC-C increments existing values, and two deliveries take different orders: nothing is lost at the lower levels.
+// At lower levels, TPC-C loses nothing: it increments values in place, and two deliveries take different orders.
 func TestFormKeepsOrdersAtReadCommitted(t *testing.T) {
 	s := mysqltest.Start(t)
 	for _, level := range []string{mysql.ReadCommitted, mysql.RepeatableRead} {
@@ -115,17 +115,17 @@ func TestFormKeepsOrdersAtReadCommitted(t *testing.T) {
 	}
 }
 
-// The database finds by SQL what Audit finds in the rows.
+// The audit in SQL finds the same violations as Audit over the rows.
 func TestAuditsAgree(t *testing.T) {
 	s := mysqltest.Start(t)
 	p := targettest.Plan(t, "mysql", "{tpcc: {rowsPercent: 2}}", isolation.Serializable)
 	o := formed(mysql.Serializable)
-	o.ForeignKeys = false // rows that refer to nothing can be loaded
+	o.ForeignKeys = false // so that rows with dangling references can be loaded
 	targettest.AuditsAgree(t, p, open(t, p, server(s, p.Topology.Regions...), o))
 }
 
-// Two nodes of Galera commit concurrent transactions of both nodes' clients in one order. Conflicts are transactions
-// that fail their certification at COMMIT, or that block a transaction of another node. They are retried.
+// Two Galera nodes commit the concurrent transactions of both nodes' clients in one order. Conflicts are transactions
+// that fail certification at COMMIT or block a transaction of another node. They are retried.
 func TestFormsOnGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	conflicts := func() (n int) {
@@ -149,7 +149,7 @@ func TestFormsOnGalera(t *testing.T) {
 			p := targettest.Plan(t, "galera", spec, isolation.SnapshotIsolation)
 			to := database(t, nodes[0], p, name)
 			to.Endpoints[1].Address = nodes[1].Address
-			// The other node has the database once it has applied all that was committed before it was asked.
+			// With this setting, the query waits until the node has applied all earlier commits, and so has the database.
 			nodes[1].Query(t, mysqltest.Database, "set session wsrep_sync_wait = 15", "show databases")
 			o := formed(mysql.SnapshotIsolation)
 			o.Galera = true
@@ -168,7 +168,7 @@ func TestFormsOnGalera(t *testing.T) {
 	}
 }
 
-// Only tables that Geobench has created are replaced and dropped, and a load of another workload removes the previous
+// Only tables that Geobench has created are replaced and dropped. A load of another workload drops the previous
 // workload's tables.
 func TestTablesOfForms(t *testing.T) {
 	s := mysqltest.Start(t)
@@ -182,7 +182,7 @@ func TestTablesOfForms(t *testing.T) {
 		{What: "a bank", Plan: bank, Change: keep, Want: "account checking geobench_rows_a savings"},
 		{What: "a shop", Plan: shop, Change: keep, Want: shopTables},
 		{What: "a shop again", Plan: shop, Change: keep, Want: shopTables},
-		// A name is a name, whatever it would be as SQL.
+		// Names are quoted, so they may contain SQL.
 		{What: "one that was renamed", Plan: shop, Change: keep, Meanwhile: "rename table history to `it's \\ a``name`", Want: shopTables},
 		{What: "procedures, whose run may be beside another one's", Plan: bank, Change: procedures, Want: shopTables},
 		{What: "a shop that is dropped", Plan: shop, Change: drop},
@@ -201,8 +201,8 @@ func TestTablesOfForms(t *testing.T) {
 	})
 }
 
-// The tables of a form belong to one run of the database, whatever table it has named. Procedures of another run
-// continue concurrently.
+// Only one run at a time can use the form tables of a database, whatever its table parameter is. Another run's
+// procedures can run concurrently.
 func TestFormHasOneRun(t *testing.T) {
 	s := mysqltest.Start(t)
 	p := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)
@@ -218,7 +218,7 @@ func TestFormHasOneRun(t *testing.T) {
 	open(t, p, to, other)
 }
 
-// Keys, indexes and foreign keys follow the specification, and foreign keys are omitted if configured.
+// Keys, indexes and foreign keys follow the specification. Foreign keys are omitted if configured.
 func TestKeysOfForms(t *testing.T) {
 	s := mysqltest.Start(t)
 	p := targettest.Plan(t, "mysql", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
@@ -257,8 +257,8 @@ func TestKeysOfForms(t *testing.T) {
 	}
 }
 
-// The outcome of a SQL commit whose connection was cut is unknown, and the next transaction finds the actual outcome.
-// Clients of another process, which knows only the parameters, run the same SQL.
+// A commit in SQL whose connection is cut has an unknown outcome, and the next transaction finds the actual outcome.
+// Clients in another process, which know only the parameters, run the same SQL.
 func TestFormsCommitIsCut(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -283,7 +283,7 @@ func TestFormsCommitIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A connection that breaks as a transaction begins has committed nothing.
+	// If the connection breaks when a transaction begins, nothing was committed.
 	targettest.FormCutAtBegin(t, alone.(*target.Statements), func(served bool) { proxy.CutOnce(query+"start transaction", served) })
 	targettest.FormCutAtCommit(t, clients.(*target.Statements), func(served bool) { proxy.CutOnce(query+"commit", served) }, func() (n int) {
 		_, _ = fmt.Sscan(s.Query(t, mysqltest.Database, "select balance from checking where customer_id = 1")[0][0], &n)
@@ -291,7 +291,7 @@ func TestFormsCommitIsCut(t *testing.T) {
 	})
 }
 
-// The process that has opened a database sees the running statement of another process's SQL, even if several were sent
+// The process that opened a database sees the running SQL of another process, even if several statements were sent
 // together.
 func TestFormIsAtWork(t *testing.T) {
 	s := mysqltest.Start(t)
@@ -301,7 +301,7 @@ func TestFormIsAtWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // the server goes with the test
+	defer db.Close() //nolint:errcheck // the server stops with the test
 	if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestFormIsAtWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close() //nolint:errcheck // the server goes with the test
+	defer client.Close() //nolint:errcheck // the server stops with the test
 	release := s.Hold(t, "update checking set balance = balance + 1 where customer_id = 1")
 	client.Submit(targettest.Deposit(1, 5))
 	client.Flush()
@@ -340,7 +340,7 @@ func TestFormIsAtWork(t *testing.T) {
 	}
 }
 
-// Transactions take no more round trips than on PostgreSQL.
+// Transactions take at most the round trips that they take on PostgreSQL.
 func TestRoundTripsOfForms(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)

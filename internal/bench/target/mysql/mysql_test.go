@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// server returns the location of a server of mysqltest, for clients of these regions.
+// server returns the location of a server for the clients of these regions.
 func server(s *mysqltest.Server, regions ...string) sqltarget.Server {
 	to := sqltarget.Server{Database: mysqltest.Database, User: mysqltest.User, Password: mysqltest.Password}
 	for _, r := range regions {
@@ -50,7 +50,7 @@ func open(t testing.TB, p *plan.Plan, to sqltarget.Server, o mysql.Options) sqlt
 	return db
 }
 
-// MariaDB keeps the contract of a target at each level, with the promises that InnoDB keeps.
+// MariaDB satisfies the contract of a target at each level, with InnoDB's guarantees.
 func TestConform(t *testing.T) {
 	s := mysqltest.Start(t)
 	for name, promises := range map[string]isolation.Level{
@@ -104,7 +104,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// Errors in the location of a database name the field, the value and a remedy, and leave no data.
+// Errors in the location of a database name the field, its value and a remedy. They leave no data in the database.
 func TestOpenRefuses(t *testing.T) {
 	s := mysqltest.Start(t, "--max-connections=30", "--skip-ssl")
 	s.Query(t, mysqltest.Database, "create user weak@'%' identified by 'weak'", "grant select on app.* to weak@'%'",
@@ -152,7 +152,7 @@ func TestOpenRefuses(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// Two runs do not share a table, since a run would replace the rows of the other run. The table is dropped if
+// Two runs cannot use the same table, because each would replace the rows of the other. The table is dropped if
 // configured.
 func TestTableHasOneRun(t *testing.T) {
 	s := mysqltest.Start(t)
@@ -178,7 +178,7 @@ func TestTableHasOneRun(t *testing.T) {
 	}
 }
 
-// With TLS the server's certificate is checked as the mode says.
+// With TLS, the server's certificate is verified as the mode requires.
 func TestTLS(t *testing.T) {
 	s, ca := mysqltest.StartTLS(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
@@ -204,7 +204,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The outcome of a commit whose connection was cut is unknown.
+// A commit whose connection is cut has an unknown outcome.
 func TestCommitIsCut(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -218,12 +218,12 @@ func TestCommitIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()     //nolint:errcheck // the server goes with the test
+	defer db.Close()     //nolint:errcheck // the server stops with the test
 	const query = "\x03" // COM_QUERY
 	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce(query+"commit", served) })
 }
 
-// A transaction starts with its first statement, or with a separate message if configured. Results state which.
+// A transaction starts with its first statement, or with a separate message if configured. The result states which.
 func TestMessages(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -250,8 +250,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Another process joins a run by its name. The opening process counts the working sessions of both, and of no other
-// run.
+// Another process joins a run by its session name. The process that opened the database counts the busy sessions of
+// both processes, but not those of other runs.
 func TestJoin(t *testing.T) {
 	s := mysqltest.Start(t)
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
@@ -304,7 +304,7 @@ func TestJoin(t *testing.T) {
 	two, second := begin()
 	done := make(chan error, 1)
 	go func() { done <- errors.Join(second.Put(k, []byte("2")), second.Commit(t.Context())) }()
-	for pending(mine) != 1 { // until it waits for the first transaction's lock
+	for pending(mine) != 1 { // until the transaction waits for the first transaction's lock
 		select {
 		case err := <-done:
 			t.Fatalf("the second one did not wait: %v", err)

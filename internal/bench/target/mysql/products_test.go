@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// A MariaDB that claims to be TiDB is loaded, polled until it is quiescent, and audited as a TiDB. It has no
-// tidb_txn_mode. Clients, whose transactions would have another level, therefore do not connect.
+// A MariaDB that claims to be TiDB is loaded, polled until it is quiescent, and audited as a TiDB. Its clients fail to
+// connect, because it lacks tidb_txn_mode and their transactions would have another level.
 func TestTiDB(t *testing.T) {
 	s := mysqltest.Start(t, "--version=8.0.11-TiDB-v8.5.2")
 	p := targettest.Plan(t, "mysql", "{smallbank: {customers: 100}}", isolation.SnapshotIsolation)
@@ -52,7 +52,7 @@ func TestTiDB(t *testing.T) {
 	}
 }
 
-// A server that is not the product is refused, and a level that the product does not have.
+// A server of another product is refused, and so is a level that the product does not support.
 func TestProductsRefuse(t *testing.T) {
 	s := mysqltest.Start(t)
 	p := targettest.Plan(t, "mysql", "{smallbank: {customers: 100}}", isolation.SnapshotIsolation)
@@ -62,7 +62,7 @@ func TestProductsRefuse(t *testing.T) {
 	}{
 		{mysql.TiDB, mysql.SnapshotIsolation, "which is no TiDB: name a server of TiDB"},
 		{mysql.TiDB, mysql.Serializable, `"Serializable" is not one of ReadCommitted, RepeatableRead, SnapshotIsolation`},
-		{mysql.OceanBase, mysql.SnapshotIsolation, "ob_query_timeout"}, // which no other server has
+		{mysql.OceanBase, mysql.SnapshotIsolation, "ob_query_timeout"}, // a setting that no other server has
 		{mysql.OceanBase, mysql.RepeatableRead, `"RepeatableRead" is not one of ReadCommitted, SnapshotIsolation`},
 	} {
 		o := options(tc.level)
@@ -73,8 +73,8 @@ func TestProductsRefuse(t *testing.T) {
 	}
 }
 
-// A product's own conflicts are conflicts, and its timeouts leave open what became of the transaction; they are nothing
-// of the kind elsewhere.
+// A product's conflict errors count as conflicts, and after its timeouts the outcome is unknown. Other servers do not
+// interpret these numbers in this way.
 func TestProductsClassify(t *testing.T) {
 	conflict := func(reason string) target.Failure {
 		return target.Failure{Cause: txn.CauseConflict, Reason: reason, RolledBack: true}
@@ -100,8 +100,7 @@ func TestProductsClassify(t *testing.T) {
 	}
 }
 
-// OceanBase's kernel satisfies the contract of a target at each level: it is loaded, used and audited, and histories
-// have the promised guarantees.
+// OceanBase's kernel satisfies the contract of a target at each level.
 func TestOceanBaseConforms(t *testing.T) {
 	s := mysqltest.StartOceanBase(t)
 	opened := func(level string) func(t *testing.T, p *plan.Plan) target.Database {
@@ -127,14 +126,14 @@ func TestOceanBaseConforms(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// The anomalies of OceanBase's levels, statement by statement. REPEATABLE READ refuses a lost update and allows write
-// skew, and so does its SERIALIZABLE. READ COMMITTED loses the update.
+// TestAnomaliesOfOceanBase runs anomalies at OceanBase's levels, statement by statement. REPEATABLE READ prevents a
+// lost update and allows write skew, and so does its SERIALIZABLE. READ COMMITTED loses the update.
 func TestAnomaliesOfOceanBase(t *testing.T) {
 	s := mysqltest.StartOceanBase(t)
 	checking, savings := txn.IntKey(1, 1), txn.IntKey(2, 1)
 	for _, tc := range []struct {
 		name, level        string
-		other              txn.Key // that the second client writes
+		other              txn.Key // row that the second client writes
 		refused            bool
 		promised, ruledOut isolation.Level
 		want               string

@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// A lock is common to all nodes of a cluster of Galera, in any order in which a database lists them. Two runs on one
-// table would replace each other's rows.
+// The lock is common to all nodes of a Galera cluster, in whatever order a database lists them. Otherwise two runs on
+// one table would replace each other's rows.
 func TestLockOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	p := targettest.Plan(t, "galera", targettest.FormSpecs["smallbank"], isolation.SnapshotIsolation)
@@ -69,7 +69,7 @@ func TestLockOfGalera(t *testing.T) {
 			}
 		})
 	}
-	// A holder that is gone without a word has its lease no longer than it lives.
+	// The lease of a run that stopped without releasing it expires.
 	nodes[0].Query(t, to.Database, "replace into geobench_leases values ('table geobench_rows', 'gone', utc_timestamp(6) - interval 1 second)")
 	o := options(mysql.SnapshotIsolation)
 	db, err := mysql.Open(t.Context(), &p.Topology, other, o, sqltarget.Session())
@@ -81,7 +81,7 @@ func TestLockOfGalera(t *testing.T) {
 	}
 }
 
-// The settings of MariaDB that determine durability and plans are reported, with their source.
+// MariaDB reports the settings that determine durability and plans, with their sources.
 func TestState(t *testing.T) {
 	s := mysqltest.Start(t)
 	p := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/tpcc"
 )
 
-// A statement becomes the text that is sent, with a comment in each of its statements. The number of results is the
-// number of selects.
+// A template formats the text that is sent, with the comment in each of its statements. The number of results equals
+// the number of SELECTs.
 func TestTemplate(t *testing.T) {
 	const said = " /* run */"
 	id, ids, amounts := sqlform.Int(7), sqlform.Ints([]int64{1, 2}), sqlform.Monies([]int64{5, -123})
@@ -61,7 +61,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// What only PostgreSQL understands is in no statement for MySQL.
+// No statement for MySQL contains syntax that only PostgreSQL supports.
 func TestStatementsAreMySQLs(t *testing.T) {
 	foreign := regexp.MustCompile(`unnest|any\(|::|generate_series|lateral|returning|using |with |[{}]|\$v|collate`)
 	n := 0
@@ -84,7 +84,7 @@ func TestStatementsAreMySQLs(t *testing.T) {
 	}
 }
 
-// Rows of COPY become rows of an insert.
+// Rows in COPY format are converted to rows of an INSERT.
 func TestAppendValues(t *testing.T) {
 	var c sqlform.Columns
 	for range 2 {

@@ -2,7 +2,7 @@ package mysql
 
 import "testing"
 
-// Databases that only speak MySQL's protocol are recognized by their own description.
+// Products that only speak MySQL's protocol are recognized by their version texts.
 func TestOnlySpeaks(t *testing.T) {
 	for name, tc := range map[string]struct{ version, comment, want string }{
 		"TiDB":      {"8.0.11-TiDB-v8.5.2", "TiDB Server (Apache License 2.0) Community Edition, MySQL 8.0 compatible", "TiDB"},

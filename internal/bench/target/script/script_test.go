@@ -20,13 +20,14 @@ var (
 	errNode     = errors.New("node")
 )
 
-// locking is an in-memory database that locks written rows until the transaction ends, and reads committed rows.
+// locking is an in-memory database. It locks written rows until the end of the transaction, and reads committed rows
+// without locks.
 type locking struct {
 	mu    sync.Mutex
 	freed *sync.Cond
 	rows  map[txn.Key][]byte
 	locks map[txn.Key]*connection
-	// begun are the transactions, in the order of their first statements.
+	// begun lists the transactions in the order of their first statements.
 	begun []txn.ID
 }
 
@@ -35,7 +36,7 @@ type connection struct {
 	waits  bool
 	writes map[txn.Key][]byte
 	ctx    context.Context
-	// fails is the error of the next write.
+	// fails is the error of the next write, or nil.
 	fails error
 }
 
@@ -99,7 +100,8 @@ func (c *connection) end(commit bool) error {
 func (c *connection) Commit(context.Context) error   { return c.end(true) }
 func (c *connection) Rollback(context.Context) error { return c.end(false) }
 
-// play plays transactions that each write these rows, each in a separate session.
+// play executes one transaction per element of rows, each in a separate session. Each transaction writes the rows that
+// the letters of its element name.
 func play(t *testing.T, fails []error, rows []string, steps string) ([]script.Played, *locking, error) {
 	t.Helper()
 	db := &locking{rows: map[txn.Key][]byte{}, locks: map[txn.Key]*connection{}}
@@ -132,7 +134,8 @@ func play(t *testing.T, fails []error, rows []string, steps string) ([]script.Pl
 	return played, db, err
 }
 
-// A waiting statement does not block the script, and its transaction continues at the same point once the wait is over.
+// A waiting statement does not block the script. Its transaction continues with the next statement once the wait is
+// over.
 func TestWait(t *testing.T) {
 	played, db, err := play(t, nil, []string{"xy", "xz", "z"}, "0 1 1 1 2 0 0 2 =")
 	if err != nil {
@@ -156,7 +159,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// After a transaction is aborted for a conflict, its remaining steps are skipped.
+// The remaining steps of a transaction that was aborted by a conflict are skipped.
 func TestConflict(t *testing.T) {
 	played, _, err := play(t, []error{errConflict}, []string{"xy", "x"}, "0 0 0 1 1")
 	if err != nil {
@@ -167,7 +170,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// A script that cannot be played to its end returns an error, and no goroutine waits by then.
+// A script that cannot be completed returns an error, and its goroutines have stopped by then.
 func TestUnplayable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fails       []error
@@ -189,7 +192,7 @@ func TestUnplayable(t *testing.T) {
 	}
 }
 
-// Reading a value returns its stamp, and a missing row is the initial version.
+// Stamped returns what Stamp was given. A missing row counts as the initial version.
 func TestStamp(t *testing.T) {
 	if v, writer, nth := script.Stamped(script.Stamp([]byte("v"), 7, 2)); string(v) != "v" || writer != 7 || nth != 2 {
 		t.Error(v, writer, nth)

@@ -213,14 +213,14 @@ func TestCopies(t *testing.T) {
 		refused          bool
 		survives         string
 	}{
-		"one copy":                       {simload.ThreeRegions(1), "consensus", "1", false, "1 of 3 regions, but for what is on its way"},
+		"one copy":                       {simload.ThreeRegions(1), "consensus", "1", false, "1 of 3 regions, except for data in flight"},
 		"two copies":                     {simload.ThreeRegions(1), "consensus", "2", false, "1 of 3 regions"},
 		"two copies, a leader's log":     {five, "leader", "2", false, "1 of b, c, d, e"},
 		"three copies, a leader's log":   {five, "leader", "3", false, "2 of b, c, d, e"},
 		"three copies of five":           {five, "consensus", "3", false, "2 of 5 regions"},
 		"as many copies as regions":      {simload.ThreeRegions(1), "consensus", "3", false, "no region"},
 		"more copies than there are":     {simload.TwoRegions(1), "consensus", "3", true, ""},
-		"one copy, as the papers had it": {simload.TwoRegions(1), "leader", "1", false, "b, but for what is on its way"},
+		"one copy, as the papers had it": {simload.TwoRegions(1), "leader", "1", false, "b, except for data in flight"},
 	} {
 		p := protocoltest.Params(t, calvin.Engine, map[string]string{"ordering": tc.ordering, "batchCopies": tc.copies})
 		if err := calvin.Engine.Accepts(tc.topology, p); (err != nil) != tc.refused {

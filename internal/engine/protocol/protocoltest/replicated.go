@@ -112,9 +112,9 @@ func ReplicatedLogsSurvive(t *testing.T, engine *protocol.Engine) {
 	}{
 		"as the papers measured":      {3, "First", "1", "", "no region"},
 		"in the region":               {3, "Local", "2", "", "no region"},
-		"three members":               {4, "Regions", "1", "", "1 of 4 regions, but for what is on its way"},
+		"three members":               {4, "Regions", "1", "", "1 of 4 regions, except for data in flight"},
 		"three members, two copies":   {3, "Regions", "2", "", "1 of 3 regions"},
-		"five members":                {5, "Regions", "1", "", "2 of 5 regions, but for what is on its way"},
+		"five members":                {5, "Regions", "1", "", "2 of 5 regions, except for data in flight"},
 		"five members, three copies":  {5, "Regions", "3", "", "2 of 5 regions"},
 		"as many copies as regions":   {3, "Regions", "3", "", "no region"},
 		"two regions":                 {2, "Regions", "1", "spec.regions", ""},
