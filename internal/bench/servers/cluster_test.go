@@ -15,16 +15,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// played is a part of a database that is rendered over three regions. It runs the commands of its pod in region us,
-// with replacements for all programs.
+// played is a part of a database that is rendered over three regions. It runs the commands of its pod with replacements
+// for all programs.
 type played struct {
 	dir  string
 	role *v1alpha1.Role
 	env  []string
 }
 
-// play renders a database, and puts stand-ins into a folder that stands for the image's: each writes down its name and
-// arguments.
+// play renders a database, and creates replacements for the image's programs in a temporary folder. Each replacement
+// logs its name and arguments.
 func play(t *testing.T, engine, role, region string) *played {
 	t.Helper()
 	db := database(engine, nil)
@@ -38,18 +38,18 @@ func play(t *testing.T, engine, role, region string) *played {
 	for _, v := range deploy.HostVariables(db, p.role) {
 		p.env = append(p.env, v.Name+"="+v.Value)
 	}
-	p.stand("getent", `if [ "$1" = ahostsv4 ]; then echo "$2-address STREAM"; fi`) // all hosts are known
+	p.stand("getent", `if [ "$1" = ahostsv4 ]; then echo "$2-address STREAM"; fi`) // every host resolves
 	return p
 }
 
-// stand makes a replacement for a program. Its text is a shell script; it may write to $log.
+// stand creates a replacement for a program. text is a shell script, which may write to $log.
 func (p *played) stand(name, text string) {
 	if err := os.WriteFile(filepath.Join(p.dir, name), []byte("#!/bin/sh\nlog="+p.dir+"/log\n"+text+"\n"), 0o755); err != nil {
 		panic(err)
 	}
 }
 
-// run runs a command of the image in the folder, and returns the log.
+// run runs a command of the image in the temporary folder, and returns the log.
 func (p *played) run(t *testing.T, command ...string) string {
 	t.Helper()
 	in := strings.NewReplacer("/home/yugabyte/bin", p.dir, "$home/bin", p.dir, "/data", p.dir, "/pd-server", p.dir+"/pd-server", "/tikv-server", p.dir+"/tikv-server",
@@ -69,18 +69,19 @@ func (p *played) run(t *testing.T, command ...string) string {
 	return strings.ReplaceAll(string(said), p.dir, "DIR")
 }
 
-// start is the pod's command.
+// start returns the pod's command.
 func (p *played) start() []string {
 	return append(append([]string{}, p.role.Command...), p.role.Args...)
 }
 
 const words = `echo "${0##*/} $*" >>"$log"`
 
-// Each kind of servers starts with the flags that its documentation requires, and with the hosts of the others.
+// Each kind of server starts with the flags that its documentation requires, and with the hosts of the servers that it
+// connects to.
 func TestClustersStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		engine, role, region, program string
-		want                          []string // in its command line
+		want                          []string // expected in its command line
 		never                         string
 	}{
 		"YugabyteDB's master": {engine: "yugabytedb", role: "master", region: "eu", program: "yb-master", want: []string{
@@ -128,7 +129,7 @@ func TestClustersStart(t *testing.T) {
 	}
 }
 
-// PD and TiKV read their other settings from a file.
+// PD and TiKV read their settings from a configuration file.
 func TestConfigurationFiles(t *testing.T) {
 	for role, want := range map[string]string{"pd": "election-interval = \"3000ms\"\n", "tikv": "storage.block-cache.capacity = \"256MB\"\n"} {
 		p := play(t, "tidb", role, "us")
@@ -140,7 +141,7 @@ func TestConfigurationFiles(t *testing.T) {
 	}
 }
 
-// TiDB creates the clients' user and database when it starts; the password is in a file that only the server's user can
+// TiDB creates the clients' user and database when it starts. The password is in a file that only the server's user can
 // read.
 func TestTiDBMakesItsClients(t *testing.T) {
 	p := play(t, "tidb", "tidb", "us")
@@ -157,7 +158,7 @@ func TestTiDBMakesItsClients(t *testing.T) {
 	}
 }
 
-// An observer that has its files is started without options: it knows them, and its address.
+// An observer with existing files starts without options, because the files contain them and its address.
 func TestOceanBaseGoesOn(t *testing.T) {
 	p := play(t, "oceanbase", "observer", "us")
 	p.stand("observer", words+`; if [ -n "${BENCH_PASSWORD:-}" ]; then echo "the server has the password" >>"$log"; fi`)
@@ -172,11 +173,11 @@ func TestOceanBaseGoesOn(t *testing.T) {
 	}
 }
 
-// A step of OceanBase's begins a cluster where there is none, of a server in each region, and adds the servers that it
-// lacks; the next makes the clients' tenant, led from the region that is asked for, and their user.
+// The first step of OceanBase bootstraps a cluster, if there is none, from one server in each region, and adds the
+// missing servers. The next step creates the clients' tenant, with the configured leader region, and the clients' user.
 func TestOceanBaseBegins(t *testing.T) {
-	// The replacement writes down the caller and its statement. It knows no servers until a cluster is started, and
-	// refuses the first statements of a tenant.
+	// The replacement logs the user and the statement. It knows no servers until a cluster is started, and rejects the
+	// first statements of a tenant.
 	const client = `asked=$(cat); echo "$7: $asked" >>"$log"
 case $asked in
 *DBA_OB_SERVERS*) if [ -e "$log.begun" ]; then cat "$log.begun"; else exit 1; fi ;;
@@ -200,7 +201,7 @@ esac`
 	user := "root@bench: CREATE DATABASE IF NOT EXISTS bench;\nCREATE USER IF NOT EXISTS 'bench'@'%' IDENTIFIED BY 'secret';\nGRANT ALL ON bench.* TO 'bench'@'%';\n"
 	for name, tc := range map[string]struct {
 		step  int
-		known string // servers of a cluster that is there
+		known string // servers of an existing cluster
 		want  string
 	}{
 		"a new cluster":          {0, "", begins},
@@ -227,7 +228,7 @@ esac`
 	}
 }
 
-// More regions than copies that may vote are refused.
+// More regions than OceanBase supports voting copies are refused.
 func TestOceanBaseHasSevenZones(t *testing.T) {
 	db := five(database("oceanbase", nil))
 	for _, name := range []string{"af", "me", "in"} {
@@ -238,9 +239,10 @@ func TestOceanBaseHasSevenZones(t *testing.T) {
 	}
 }
 
-// Steps say what their documentation asks for, again until it is done, and to the right server.
+// Each step sends the commands that the documentation requires to the right server, and repeats them until they
+// succeed.
 func TestClustersAreBegun(t *testing.T) {
-	// twice fails at first: with an exit code, or only by its output.
+	// twice and said fail at first: twice with an exit code, said only by its output.
 	const twice = `if [ ! -e "$log" ]; then ` + words + `; echo "no leader"; exit 1; fi; ` + words
 	const said = `if [ ! -e "$log" ]; then ` + words + `; echo "Failed to set: no leader"; exit 0; fi; ` + words + `; echo Success!`
 	for name, tc := range map[string]struct {
@@ -279,7 +281,7 @@ func TestClustersAreBegun(t *testing.T) {
 	}
 }
 
-// Copies are in as many regions as there are copies, and timeouts follow the longest round trip.
+// Each copy is in a different region, and timeouts follow the longest round trip.
 func TestClustersOfFiveRegions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parameters map[string]string
@@ -304,7 +306,7 @@ func TestClustersOfFiveRegions(t *testing.T) {
 	}
 }
 
-// How many servers a region has is said of each kind.
+// replicasPerPartition is refused, because the number of servers per region is set for each kind.
 func TestReplicasOfClustersAreRefused(t *testing.T) {
 	for engine, want := range map[string]string{"yugabytedb": "say by spec.engine.parameters.perRegion.tserver how many", "tidb": "spec.engine.parameters.perRegion.tidb and spec.engine.parameters.perRegion.tikv how many"} {
 		db := database(engine, nil)
@@ -320,8 +322,7 @@ func five(db *v1alpha1.GeoDatabase) *v1alpha1.GeoDatabase {
 	return db
 }
 
-// The facts that a load generator needs exist for each database that has not been run, and docs/databases.md lists
-// them, too.
+// Every database that has not been run has the facts that a load generator needs, and docs/databases.md lists them.
 func TestFactsAreInTheDocs(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/databases.md")
 	if err != nil {

@@ -66,6 +66,7 @@ func etcdPods(r *reading) *v1alpha1.Pods {
 		flags[strings.TrimPrefix(name, "settings.")] = value
 	}
 	heartbeat, _ := strconv.Atoi(flags["heartbeat-interval"])
+	// etcd refuses to start with an election timeout below five heartbeats or above 50 s.
 	if election, _ := strconv.Atoi(flags["election-timeout"]); election < 5*heartbeat || election > 50_000 {
 		name := "settings.election-timeout"
 		r.bad(name, r.settings[name], "%d ms is not at least five times the heartbeat-interval of %d ms and at most 50000 ms, as etcd asks", election, heartbeat)

@@ -74,6 +74,7 @@ func galeraPods(r *reading) *v1alpha1.Pods {
 		}
 	}
 	provider := map[string]string{"provider.gcache.size": "128M", "provider.evs.send_window": galeraSendWindow, "provider.evs.user_send_window": galeraUserWindow}
+	// Parameters override the defaults for wide-area networks.
 	maps.Copy(provider, r.settings)
 	var options, args []string
 	for _, name := range slices.Sorted(maps.Keys(provider)) {

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// The first server of CockroachDB starts a cluster once, when all servers report that they belong to none, and never
-// alongside an existing cluster.
+// The first server of CockroachDB starts a cluster exactly once, when all servers report that they belong to none. It
+// never starts one alongside an existing cluster.
 func TestCockroachBegins(t *testing.T) {
 	const (
-		waiting = "waiting" // for a cluster
+		waiting = "waiting" // waits for a cluster
 		serves  = "serves"
-		unready = "unready" // and does not say why
+		unready = "unready" // is not ready, for an unknown reason
 	)
 	for name, tc := range map[string]struct {
 		first, other string
@@ -33,8 +33,8 @@ func TestCockroachBegins(t *testing.T) {
 			dir := t.TempDir()
 			begun := filepath.Join(dir, "begun")
 			var asked atomic.Int32
-			// answer is the answer of a server in a state, which serves as soon as there is a cluster; the second request finds
-			// it waiting.
+			// answer returns the answers of a server in a state. A waiting server serves as soon as there is a cluster. An
+			// unready server waits from its second request on.
 			answer := func(state string) http.HandlerFunc {
 				return func(w http.ResponseWriter, r *http.Request) {
 					if r.RequestURI != "/health?ready=1" {
@@ -43,7 +43,7 @@ func TestCockroachBegins(t *testing.T) {
 					_, err := os.Stat(begun)
 					switch {
 					case state == serves || err == nil && state == waiting:
-						w.Write([]byte("{}")) //nolint:errcheck // the requester can do without the answer
+						w.Write([]byte("{}")) //nolint:errcheck // the requester does not need the answer
 						return
 					case state == unready && asked.Add(1) == 1:
 						http.Error(w, `{"error": "node is not healthy"}`, http.StatusServiceUnavailable)
@@ -52,7 +52,7 @@ func TestCockroachBegins(t *testing.T) {
 					http.Error(w, `{"error": "node is waiting for cluster initialization"}`, http.StatusServiceUnavailable)
 				}
 			}
-			// serve listens as a server in a state, and returns its host as bash's /dev/tcp has it, with its port.
+			// serve starts a server in a state, and returns its host and port in the syntax of bash's /dev/tcp.
 			serve := func(state string) string {
 				s := httptest.NewServer(answer(state))
 				t.Cleanup(s.Close)
@@ -63,13 +63,14 @@ func TestCockroachBegins(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "cockroach"), []byte(program), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(dir, "getent"), []byte("#!/bin/sh\n"), 0o755); err != nil { // all hosts are known
+			// every host resolves
+			if err := os.WriteFile(filepath.Join(dir, "getent"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			script := strings.NewReplacer("$1/8080", "$1", "sleep 1", "sleep 0.05", "/cockroach:", dir+":").Replace(cockroachScript)
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", script, "cockroachdb")
 			cmd.Env = append(os.Environ(), "GEOBENCH_HOST="+first, "GEOBENCH_HOSTS="+first+","+other, "GEOBENCH_REGION=us")
-			out, err := cmd.Output() // the output ends with its last writer, so no process can start a cluster after it
+			out, err := cmd.Output() // the output closes with its last writer, so no process can start a cluster afterwards
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,7 +26,7 @@ func database(engine string, parameters map[string]string) *v1alpha1.GeoDatabase
 	return db
 }
 
-// The rendered output is in testdata, and is the same each time.
+// The rendered output equals the golden files, and is the same each time.
 func TestGolden(t *testing.T) {
 	for name, parameters := range map[string]map[string]string{
 		"postgres": {"isolation": "Serializable"},
@@ -101,7 +101,7 @@ func citusSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "citus" }
 
 func etcdSpec(s *v1alpha1.GeoDatabaseSpec) { s.Engine.Name = "etcd" }
 
-// Each wrong parameter is named with its value, and nothing is rendered.
+// Each wrong parameter is reported with its name and value, and nothing is rendered.
 func TestRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parameter, value, says string
@@ -185,7 +185,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A given location of a database is not overwritten, and rendered fields remain unchanged.
+// Rendering does not overwrite a given location, and a second rendering changes nothing.
 func TestRendersOnce(t *testing.T) {
 	db := database("postgres", nil)
 	db.Spec.External = &v1alpha1.External{}
@@ -200,7 +200,7 @@ func TestRendersOnce(t *testing.T) {
 	}
 }
 
-// Open describes exactly the databases that accept every client.
+// Open describes exactly the databases that require no authentication.
 func TestOpen(t *testing.T) {
 	for engine := range kinds {
 		letsIn := slices.Contains([]string{"cockroachdb", "etcd", "oceanbase", "tidb", "yugabytedb"}, engine)

@@ -24,8 +24,7 @@ type Database interface {
 	// Layout reports which nodes store which rows. It determines which audited rows are copies of each other.
 	Layout() geo.Layout
 	// Audit returns the sums of the loaded workload's rows, by node. It skips nodes for which leftOut returns true; a nil
-	// leftOut skips none. No client may use the rows during the audit. The result may have more entries than the layout
-	// has nodes.
+	// leftOut skips none. No client may use the rows during the audit. The result may end at the last node in the layout.
 	Audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error)
 	// Status returns the metrics of the nodes, by geo.NodeID, or nil if the database does not report them.
 	Status(ctx context.Context) ([]admin.Status, error)

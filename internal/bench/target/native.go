@@ -100,6 +100,7 @@ func (n *Native) RoundTrip() (furthest time.Duration) {
 func (n *Native) measured(id geo.NodeID, took time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	// Zero means that the kernel did not report a round trip.
 	if was, known := n.roundTrips[id]; took > 0 && (!known || took < was) {
 		n.roundTrips[id] = took
 	}
@@ -107,6 +108,7 @@ func (n *Native) measured(id geo.NodeID, took time.Duration) {
 
 // note records an incident of a node. The caller holds n.mu.
 func (n *Native) note(reason, node, message string) {
+	// A flapping connection must not fill the result document.
 	if len(n.incidents) < maxIncidents {
 		n.incidents = append(n.incidents, result.Incident{Reason: result.Reason{Reason: reason, Message: message}, Node: node})
 	}
@@ -123,6 +125,7 @@ func (n *Native) lost(node, process string, inFlight int, err error) {
 func (n *Native) met(id geo.NodeID, process string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	// Figures from before and after a restart do not describe the same database.
 	if was := n.processes[id]; was != "" && was != process {
 		name := n.db.Topology.NodeName(id)
 		n.note(result.ReasonNodeRestarted, name, fmt.Sprintf("node %s is process %s; it was process %s before", name, process, was))
@@ -230,6 +233,7 @@ func (s *nativeSession) Submit(t *txn.Transaction) {
 			r.mu.Unlock()
 			return
 		}
+		// SendTransaction failed, so no outcome will arrive for this ID.
 		delete(r.inFlight, t.ID)
 		cause, reason = txn.CauseClient, ReasonTooLarge
 	}
@@ -280,6 +284,7 @@ func (s *nativeSession) deliver(outcomes []txn.Outcome) {
 func (s *nativeSession) refuse() {
 	defer s.wg.Done()
 	for open := true; open; {
+		// The delay also batches refusals; closing the session ends it early.
 		select {
 		case <-s.signal:
 		case <-s.ctx.Done():
@@ -365,19 +370,21 @@ func (r *route) serve(conn *wire.Conn) {
 	r.s.n.measured(r.id, conn.RoundTrip())
 	conn.Close()
 	r.mu.Lock()
-	// Under one lock: a transaction that Submit adds later sees no connection and is refused, so none can miss both
-	// paths.
+	// Both change under one lock. A later Submit finds no connection and refuses its transaction, so no transaction stays
+	// in flight without an outcome.
 	r.conn = nil
 	// Take the transactions under the same lock that clears conn, so that Submit cannot add one in between.
 	lost := r.inFlight
 	r.inFlight = map[txn.ID]struct{}{}
 	r.mu.Unlock()
 	cause, reason := txn.CauseClient, ReasonSessionClosed
+	// A connection that the session's own Close has cut is no incident.
 	if r.s.ctx.Err() == nil {
 		cause, reason = txn.CauseNode, ReasonConnectionLost
 		r.s.n.lost(name, conn.Process(), len(lost), err)
 	}
 	outcomes := make([]txn.Outcome, 0, len(lost))
+	// The node may have committed any of them before the connection was lost.
 	for id := range lost {
 		// The node may have executed them before the connection broke, so they are not Refused.
 		outcomes = append(outcomes, txn.Outcome{ID: id, Status: txn.Unknown, Cause: cause, Reason: reason})

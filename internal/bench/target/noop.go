@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// NewNoop returns a target that commits every transaction at once. result computes an outcome's result; if it is nil,
-// results are empty.
+// NewNoop returns a target that commits every transaction immediately. result computes an outcome's result; if it is
+// nil, results are empty.
 func NewNoop(result func(t *txn.Transaction) []byte) Target { return noop{result} }
 
 type noop struct{ result func(*txn.Transaction) []byte }
@@ -67,6 +67,7 @@ func (s *noopSession) Flush() {
 
 // Close implements Session.
 func (s *noopSession) Close() error {
+	// Flush first, so that every submitted transaction reaches the sink before run sees closed.
 	s.Flush()
 	s.mu.Lock()
 	s.closed = true

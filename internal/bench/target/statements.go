@@ -214,6 +214,7 @@ func (s *statements) next() *txn.Transaction {
 	t := s.queue[0]
 	// Release the transaction: the queue's array may stay in use for the whole run.
 	s.queue[0] = nil
+	// Advancing the slice alone would keep the transaction reachable through the array.
 	s.queue = s.queue[1:]
 	return t
 }
@@ -229,6 +230,7 @@ func (s *statements) serve(c Connection) {
 		s.sink([]txn.Outcome{o})
 		s.sinkMu.Unlock()
 		if broken && c != nil {
+			// The session is closed and the queue is empty; nothing uses the connection any longer.
 			_ = c.Close()
 			c = nil
 		}
@@ -258,6 +260,7 @@ func (s *statements) rollback(st Statement) error {
 func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broken bool) {
 	o = txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonNotConnected}
 	if s.ctx.Err() != nil {
+		// Transactions that wait when the session closes have certainly left no trace, so they are refused and not unknown.
 		o.Cause, o.Reason = txn.CauseClient, ReasonSessionClosed
 		return o, false
 	}
@@ -300,6 +303,7 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	if err != nil {
 		return failed(err, false)
 	}
+	// The witness and not the database determines the class, so that classes are comparable between databases.
 	seen := &witness{st: st, placement: s.s.Placement}
 	var result []byte
 	if caller, ok := st.(Caller); ok {
@@ -316,6 +320,8 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 		// If the rollback fails, the server may still have the transaction open, with its locks. Closing the connection
 		// ends it.
 		return o, broken || rollback != nil
+	// The procedure itself failed or aborted, so its error determines the outcome. A failed rollback only costs the
+	// connection.
 	case err != nil:
 		rollback := s.rollback(st)
 		class := o.Class
@@ -352,6 +358,7 @@ func (w *witness) use(k txn.Key) {
 	if !w.used {
 		w.used, w.first = true, c
 	}
+	// The first cell is the reference: any other home or partition makes the transaction multi-home or multi-partition.
 	w.multiHome = w.multiHome || c.Home != w.first.Home
 	w.multiPartition = w.multiPartition || c.Partition != w.first.Partition
 }

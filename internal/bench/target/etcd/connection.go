@@ -23,6 +23,7 @@ func (d *dialect) Connect(ctx context.Context, e sqltarget.Endpoint) (target.Con
 	}
 	ctx, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 	defer cancel()
+	// etcd's client connects lazily, so only a request shows whether the endpoint works.
 	if _, err := client.Get(ctx, d.keys.mark, clientv3.WithSerializable(), clientv3.WithCountOnly()); err != nil {
 		return nil, errors.Join(err, d.shared.give(e))
 	}
@@ -296,6 +297,7 @@ func (s *statement) Commit(ctx context.Context) error {
 	}
 	compares, ops, bytes := s.request()
 	ops, ok := packed(ops, len(compares), s.c.d.options.MaxTxnOps)
+	// The server would reject the request; checking here names the sizes in the error.
 	if !ok || bytes > maxRequestBytes {
 		return fmt.Errorf("%w (%d comparisons, %d bytes)", errTooLarge, len(compares), bytes)
 	}

@@ -86,6 +86,7 @@ func newDialect(s *sqltarget.Server, o *Options) (*dialect, error) {
 	switch {
 	case s.Database != "":
 		return nil, sqltarget.Wrong(sqltarget.DatabaseField, s.Database, "etcd has no databases: leave it out, and tell runs apart by the parameter %s", prefixParameter)
+	// A user without a password cannot authenticate; without a user, etcd needs neither.
 	case s.User != "" && s.Password == "":
 		return nil, sqltarget.Wrong(sqltarget.SecretField, "", "there is no password for user %s: give a Secret with the keys username and password, or set %s and %s", s.User, UserVariable, PasswordVariable)
 	}
@@ -397,6 +398,7 @@ func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 	if err := d.Empty(ctx, c); err != nil {
 		return err
 	}
+	// One transaction deletes both keys, so that no key remains without a mark.
 	_, err := c.Txn(ctx).Then(clientv3.OpDelete(d.keys.barrier), clientv3.OpDelete(d.keys.mark)).Commit()
 	return err
 }

@@ -109,6 +109,7 @@ func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 			l.region = l.endpoints[at].Region
 		}
 		switch {
+		// Either no particular leader is required, or the required one leads.
 		case endpoint < 0, at == endpoint:
 			return l, nil
 		case at < 0:

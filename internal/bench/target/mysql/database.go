@@ -392,6 +392,7 @@ func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 			return 0, err
 		}
 		working, err := strconv.Atoi(facts[0])
+		// A single count of 0 is enough: a session that is at work is never reported as sleeping.
 		if least = min(least, working); err != nil || least == 0 {
 			return 0, err
 		}

@@ -220,12 +220,12 @@ func (d *dialect) lockTables(ctx context.Context, c *conn) error {
 // quoted returns a name in MySQL's backquotes.
 func quoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// literal writes a text as SQL, unless sql_mode has NO_BACKSLASH_ESCAPES, which the driver's sessions have not.
+// literal returns text as an SQL string literal. It assumes that sql_mode lacks NO_BACKSLASH_ESCAPES.
 func literal(text string) string {
 	return "'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(text) + "'"
 }
 
-// madeTables lists the tables of the database that Geobench has made for a form.
+// madeTables lists the tables that Geobench has created for a form in the database.
 func (d *dialect) madeTables(ctx context.Context, c *conn) (names []string, err error) {
 	err = c.query(ctx, "select table_name from information_schema.tables where table_schema = database() and table_type = 'BASE TABLE' and table_comment like '"+
 		sqltarget.Mark+"%' order by table_name", func(values []driver.Value) {
@@ -236,7 +236,7 @@ func (d *dialect) madeTables(ctx context.Context, c *conn) (names []string, err 
 	return names, err
 }
 
-// dropTables drops the tables of a form that an earlier load has made. What others have made that refers to them keeps them.
+// dropTables drops the form tables of an earlier load. It fails if tables of other users refer to them.
 func (d *dialect) dropTables(ctx context.Context, c *conn) error {
 	names, err := d.madeTables(ctx, c)
 	if err != nil || len(names) == 0 {
@@ -261,18 +261,19 @@ func (d *dialect) dropTables(ctx context.Context, c *conn) error {
 	for i, name := range names {
 		names[i] = quoted(name)
 	}
-	// They refer to each other, and nothing else refers to them.
+	// The tables refer to each other, so no order of drops satisfies the checks. No other table refers to them.
 	if err := c.exec(ctx, "set foreign_key_checks = 0"); err != nil {
 		return err
 	}
 	return errors.Join(c.exec(ctx, "drop table "+strings.Join(names, ", ")), c.exec(ctx, "set foreign_key_checks = 1"))
 }
 
-// columnTypes are those of MySQL in the place of PostgreSQL's: its timestamp ends in 2038, and knows no fractions unless told to.
+// columnTypes replaces PostgreSQL's column types by MySQL's. MySQL's timestamp ends in 2038 and has no fractions of
+// seconds by default.
 var columnTypes = strings.NewReplacer(" timestamp", " datetime(6)", ` collate "C"`, "")
 
-// MakeTables implements sqltarget.Former. Rows lie in the order of the primary key, which is therefore there from the beginning: made later,
-// it would have the server write all rows again. Texts sort by their bytes.
+// MakeTables implements sqltarget.Former. It creates the primary keys, too: InnoDB stores rows in key order, so a later
+// key would rewrite all rows. Texts are sorted by their bytes.
 func (d *dialect) MakeTables(ctx context.Context, c *conn, f *sqlform.Form, recorded bool, mark string) error {
 	for i := range f.Tables {
 		t := &f.Tables[i]
@@ -301,13 +302,13 @@ func (d *dialect) MakeTables(ctx context.Context, c *conn, f *sqlform.Form, reco
 	return nil
 }
 
-// CopyInto implements sqltarget.Former: one insert for each chunk.
+// CopyInto implements sqltarget.Former. It runs one INSERT for each chunk.
 func (d *dialect) CopyInto(ctx context.Context, e sqltarget.Endpoint, f *sqlform.Form, chunks <-chan sqltarget.Chunk) error {
 	c, err := d.dial(ctx, e)
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // the rows are there, or the error is the insert's
+	defer c.Close() //nolint:errcheck // the rows are loaded, or INSERT has returned its error
 	if err := c.set(ctx, formSettings...); err != nil {
 		return err
 	}
@@ -323,8 +324,8 @@ func (d *dialect) CopyInto(ctx context.Context, e sqltarget.Endpoint, f *sqlform
 	return nil
 }
 
-// appendValues appends rows in the text format of COPY as VALUES has them. Both escape by the same backslashes, and the server makes numbers of
-// the texts of columns of numbers, exactly.
+// appendValues converts rows from the text format of COPY to a VALUES list. Both formats use the same backslash
+// escapes, so only single quotes need escaping. The server converts texts to numbers exactly.
 func appendValues(b, rows []byte) []byte {
 	separator := "("
 	for len(rows) > 0 {
@@ -353,7 +354,7 @@ func appendValues(b, rows []byte) []byte {
 	return b
 }
 
-// Finish implements sqltarget.Former: the primary key is there.
+// Finish implements sqltarget.Former. The primary key already exists.
 func (d *dialect) Finish(ctx context.Context, c *conn, t *sqlform.Table) error {
 	var add []string
 	if t.Unique != "" {
@@ -365,7 +366,7 @@ func (d *dialect) Finish(ctx context.Context, c *conn, t *sqlform.Table) error {
 	return alter(ctx, c, t, add)
 }
 
-// alter alters a table once, since each time may write all of its rows again.
+// alter applies all changes in a single ALTER TABLE, because each one may rewrite all rows.
 func alter(ctx context.Context, c *conn, t *sqlform.Table, changes []string) error {
 	if len(changes) == 0 {
 		return nil
@@ -376,7 +377,8 @@ func alter(ctx context.Context, c *conn, t *sqlform.Table, changes []string) err
 	return nil
 }
 
-// Refer implements sqltarget.Former. The server makes the indexes that foreign keys need and the specification does not have.
+// Refer implements sqltarget.Former. The server adds the indexes that foreign keys need and that the specification
+// lacks.
 func (d *dialect) Refer(ctx context.Context, c *conn, f *sqlform.Form) error {
 	for i := range f.Tables {
 		t := &f.Tables[i]
@@ -391,7 +393,7 @@ func (d *dialect) Refer(ctx context.Context, c *conn, f *sqlform.Form) error {
 	return nil
 }
 
-// Refine implements sqltarget.Former, as Settle does.
+// Refine implements sqltarget.Former. It updates the statistics like Settle.
 func (d *dialect) Refine(ctx context.Context, c *conn, f *sqlform.Form) error {
 	var names []string
 	for i := range f.Tables {
@@ -400,7 +402,8 @@ func (d *dialect) Refine(ctx context.Context, c *conn, f *sqlform.Form) error {
 	return c.query(ctx, "analyze local table "+strings.Join(names, ", "), func([]driver.Value) {})
 }
 
-// Snapshot implements sqltarget.Former. The session is at REPEATABLE READ, and a node of Galera has applied all rows before it begins.
+// Snapshot implements sqltarget.Former. The session is at REPEATABLE READ, and a Galera node applies all earlier
+// commits before the snapshot.
 func (d *dialect) Snapshot(ctx context.Context, c *conn, f func(q sqlform.Query) error) error {
 	if err := c.set(ctx, append(slices.Clone(formSettings), "start transaction with consistent snapshot, read only")...); err != nil {
 		return err
@@ -427,7 +430,7 @@ func (d *dialect) Snapshot(ctx context.Context, c *conn, f func(q sqlform.Query)
 	return c.exec(ctx, "commit")
 }
 
-// clientConfig is how clients connect, whose statements go together where transactions are SQL.
+// clientConfig returns the settings of clients' connections. With FormSQL, a message may contain several statements.
 func (d *dialect) clientConfig(e sqltarget.Endpoint) *mysql.Config {
 	c := d.configs[e]
 	if d.options.Form == sqltarget.FormSQL {

@@ -84,6 +84,7 @@ func (d *dialect) tryTake(ctx context.Context, c *conn, place string) (bool, err
 	err := c.query(ctx, fmt.Sprintf("select holder <> '%s' and ends > utc_timestamp(6) from %s where place = '%s' for update", d.holder(), leases, place), func(values []driver.Value) {
 		held = text(values[0]) != "0"
 	})
+	// The row is locked until the end of the transaction, so it must be released even if another run has the lease.
 	if err != nil || held {
 		return false, errors.Join(err, c.exec(ctx, "rollback"))
 	}

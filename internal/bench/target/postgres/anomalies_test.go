@@ -16,7 +16,7 @@ var (
 	names             = map[txn.Key]string{checking: "checking(1)", savings: "savings(1)"}
 )
 
-// scripted opens a database for two regions, the clients of the second one through a proxy.
+// scripted opens a database for two regions. The clients of the second region connect through a proxy.
 func scripted(t *testing.T, s *postgrestest.Server, level, place string) (*targettest.Script, *postgrestest.Proxy) {
 	t.Helper()
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -30,13 +30,13 @@ func scripted(t *testing.T, s *postgrestest.Server, level, place string) (*targe
 	return targettest.NewScript(t, p, db, names), proxy
 }
 
-// Two anomalies are found in histories that contain nothing else: a lost deposit of two at READ COMMITTED, and two
-// withdrawals at REPEATABLE READ that each read the other account. The next level prevents each.
+// Two anomalies are found in histories without other transactions: a lost deposit at READ COMMITTED, and at REPEATABLE
+// READ two withdrawals that each read the other account. The next stronger level prevents each of them.
 func TestAnomaliesOfLevels(t *testing.T) {
 	s := postgrestest.Start(t)
 	for _, tc := range []struct {
 		place, level string
-		first, other txn.Key // that the two clients write
+		first, other txn.Key // rows that the two clients write
 		promised     isolation.Level
 		ruledOut     isolation.Level
 		want         string
@@ -74,7 +74,7 @@ T2 comes before T1, because T2 read checking(1) before T1 wrote it (it saw the i
 	}
 }
 
-// A region whose endpoint switches to a standby, as a balancer may do, reads stale data.
+// A region reads stale rows if its endpoint switches to a standby, as a load balancer may do.
 func TestStandbyIsStale(t *testing.T) {
 	s := postgrestest.Start(t)
 	standby := s.Standby(t)

@@ -35,25 +35,25 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// The transaction of pgbench, TPC-B-like, on a table of keys and values. It reads and writes three rows, reads one of
-// them again, and writes a row of the history. Both clients send the same statements, and BEGIN together with the first
-// statement.
+// The transaction of pgbench, which is like TPC-B, on a table of keys and values. It reads and writes three rows, reads
+// one of them again, and writes a row of the history. Both clients send the same statements, and send BEGIN together
+// with the first statement.
 const (
 	accounts, tellers, branches, histories txn.Table = 1, 2, 3, 4
 	accountRows, tellerRows, branchRows              = 100_000, 10, 10
 )
 
-// step is a statement of that transaction: a row of a table is read, or written with a value; id and value are
+// step is a statement of the transaction, which reads a row of a table, or writes it if value is set. id and value are
 // variables of pgbench. The zero value is BEGIN.
 type step struct {
 	table     txn.Table
 	id, value string
 }
 
-// begin and commit are the steps of no row.
+// begin and commit are the steps that access no row.
 var begin, commit = step{}, step{value: "commit"}
 
-// roundTrips are the steps of the transaction, those together that are sent together.
+// roundTrips returns the steps of the transaction, grouped by round trip.
 func roundTrips(together bool) [][]step {
 	get := func(t txn.Table, id string) step { return step{t, id, ""} }
 	put := func(t txn.Table, id, value string) step { return step{t, id, value} }
@@ -71,7 +71,7 @@ func roundTrips(together bool) [][]step {
 	}
 }
 
-// pgbenchScript is the transaction for pgbench.
+// pgbenchScript returns the transaction as a script for pgbench.
 func pgbenchScript(trips [][]step) string {
 	script := `\set aid random(1, 100000)
 \set tid random(1, 10)
@@ -103,7 +103,7 @@ func pgbenchScript(trips [][]step) string {
 
 const beginSQL = "begin isolation level read committed"
 
-// tpcb is the transaction as a procedure; the choice of branch and teller does not matter.
+// tpcb is the transaction as a procedure. The choice of branch and teller does not matter.
 func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
 	account, teller, branch := txn.IntKey(accounts, 1+rand.Uint64N(accountRows)), txn.IntKey(tellers, 1+rand.Uint64N(tellerRows)), txn.IntKey(branches, 1+rand.Uint64N(branchRows))
 	for _, step := range []struct {
@@ -127,22 +127,24 @@ func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// BenchmarkClientCPU compares the CPU time that this client and pgbench need for a transaction of the same statements,
-// on the same server, in alternating pairs. It covers connections, procedures and outcomes, but not the generation of
+// BenchmarkClientCPU compares the CPU time per transaction of this client and of pgbench, with the same statements on
+// the same server, in alternating pairs. It covers connections, procedures and outcomes, but not the generation of
 // transactions by a workload.
 //
-// SameMessages runs procedures' statements, which both clients send in the same messages; pgbench runs a script written
-// for this purpose. Its third side is bare: goroutines without a driver send the same messages and skip the answers. It
-// is a lower bound for clients in Go. OwnScript is pgbench's own TPC-B-like transaction, which sends each of its seven
-// statements alone. It is compared with the same seven as our SQL: each alone; BEGIN with the first; and all of them
-// together, since none needs the answer to another.
+// SameMessages runs the statements of procedures, which both clients send in the same messages; pgbench runs a script
+// written for this purpose. The third side, bare, consists of goroutines without a driver that send the same messages
+// and skip the answers. It is a lower bound for clients in Go.
+//
+// OwnScript is pgbench's own TPC-B-like transaction, which sends each of its seven statements alone. It is compared
+// with the same seven statements as SQL of this client: each alone, BEGIN with the first, and all together, which is
+// possible because none needs the answer to another.
 func BenchmarkClientCPU(b *testing.B) {
 	b.Run("SameMessages/"+postgres.WritesEach, func(b *testing.B) { sameMessages(b, false) })
 	b.Run("SameMessages/"+postgres.WritesTogether, func(b *testing.B) { sameMessages(b, true) })
 	b.Run("OwnScript", ownScript)
 }
 
-// How many connections both have, and how often and for how long each works.
+// Number of connections of each client, number of rounds, and duration of each turn.
 const (
 	cpuConnections, cpuRounds = 4, 6
 	cpuLasts                  = 3 * time.Second
@@ -158,7 +160,7 @@ func sameMessages(b *testing.B, together bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // the server goes
+	defer db.Close() //nolint:errcheck // the server stops with the test
 	for table, rows := range map[txn.Table]int{accounts: accountRows, tellers: tellerRows, branches: branchRows} {
 		s.Query(b, "postgres", fmt.Sprintf(`insert into geobench.rows select '\x%02x'::bytea || int8send(n), int8send(0) from generate_series(1, %d) n`, table, rows))
 	}
@@ -183,7 +185,7 @@ func sameMessages(b *testing.B, together bool) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// The statements of pgbench's own script, but for BEGIN and END.
+// The statements of pgbench's own script, except for BEGIN and END.
 var (
 	updateAccount = &sqlform.Statement{Name: "update_account", SQL: "update pgbench_accounts set abalance = abalance + $1 where aid = $2"}
 	selectAccount = &sqlform.Statement{Name: "select_account", SQL: "select abalance from pgbench_accounts where aid = $1"}
@@ -192,10 +194,11 @@ var (
 	insertHistory = &sqlform.Statement{Name: "insert_history", SQL: "insert into pgbench_history (tid, bid, aid, delta, mtime) values ($1, $2, $3, $4, current_timestamp)"}
 )
 
-// scale is the scale of pgbench's tables: their number of branches.
+// scale is the scale factor of pgbench's tables, which is their number of branches.
 const scale = 10
 
-// ownTPCB is the transaction of pgbench's own script: each statement sent alone, or all together.
+// ownTPCB returns the transaction of pgbench's own script. Its statements are sent one by one if alone is set,
+// otherwise together.
 func ownTPCB(alone bool) *sqlform.Transaction {
 	return &sqlform.Transaction{Procedure: tpcbProcedure, Statements: []*sqlform.Statement{updateAccount, selectAccount, updateTeller, updateBranch, insertHistory},
 		Run: func(c *sqlform.Call) ([]byte, error) {
@@ -265,11 +268,11 @@ func ownScript(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// tpcbProcedure is the number of the transaction.
+// tpcbProcedure is the procedure ID of the transaction.
 const tpcbProcedure txn.ProcID = 1000
 
-// drive keeps all connections busy with a procedure, and returns microseconds of CPU per transaction and transactions
-// per second.
+// drive keeps all connections busy with a procedure. It returns CPU time in microseconds per transaction, and
+// transactions per second.
 func drive(b *testing.B, db sqltarget.Database, procedure func(ctx txn.Ctx, args []byte) ([]byte, error)) (us, rate float64) {
 	b.Helper()
 	clients, ok := db.Clients(0).(*target.Statements)
@@ -318,8 +321,8 @@ func drive(b *testing.B, db sqltarget.Database, procedure func(ctx txn.Ctx, args
 	return float64(took.Microseconds()) / n, n / elapsed.Seconds()
 }
 
-// bare keeps as many connections busy with the messages that a driver would send. It reads from the answers only their
-// end.
+// bare keeps the same number of connections busy with the messages that a driver would send. It skips the answers, and
+// only looks for their end.
 func bare(b *testing.B, address string, trips [][]step) (us, rate float64) {
 	b.Helper()
 	var all errgroup.Group
@@ -364,7 +367,7 @@ func bare(b *testing.B, address string, trips [][]step) (us, rate float64) {
 	return float64(took.Microseconds()) / n, n / elapsed.Seconds()
 }
 
-// bareSession is a connection with the statements of appendTo prepared.
+// bareSession returns a connection on which the statements that appendTo executes are prepared.
 func bareSession(b *testing.B, address string) *pgconn.HijackedConn {
 	b.Helper()
 	config, err := pgconn.ParseConfig(fmt.Sprintf("postgres://%s:%s@%s/postgres?sslmode=disable", postgrestest.User, postgrestest.Password, address))
@@ -391,7 +394,7 @@ func bareSession(b *testing.B, address string) *pgconn.HijackedConn {
 	return session
 }
 
-// appendTo appends the messages of a step.
+// appendTo appends the protocol messages of a step.
 func (s step) appendTo(messages []byte, ids map[string]uint64) []byte {
 	bind := pgproto3.Bind{ParameterFormatCodes: []int16{1}, ResultFormatCodes: []int16{1}}
 	switch {
@@ -411,10 +414,10 @@ func (s step) appendTo(messages []byte, ids map[string]uint64) []byte {
 	return messages
 }
 
-// skipAnswers reads up to the server's ReadyForQuery.
+// skipAnswers reads until the server's ReadyForQuery.
 func skipAnswers(r *bufio.Reader) error {
 	const errorResponse, readyForQuery = 'E', 'Z'
-	var head [5]byte // type and length of a message, which counts itself
+	var head [5]byte // type and length of a message; the length includes itself
 	for head[0] != readyForQuery {
 		if _, err := io.ReadFull(r, head[:]); err != nil {
 			return err
@@ -431,12 +434,13 @@ func skipAnswers(r *bufio.Reader) error {
 	return nil
 }
 
-// plansOfRows are the settings of a session with the same plans as this client.
+// plansOfRows are session settings that give pgbench the same plans as this client.
 const plansOfRows = "-c enable_seqscan=off -c enable_bitmapscan=off -c plan_cache_mode=force_generic_plan"
 
 var processed = regexp.MustCompile(`number of transactions actually processed: (\d+)`)
 
-// pgbench does the same with a script for pgbench, whose statements are prepared, too.
+// pgbench keeps the connections busy with a pgbench script, whose statements are prepared, too. It returns the same
+// figures as drive.
 func pgbench(b *testing.B, program, address string, script ...string) (us, rate float64) {
 	b.Helper()
 	before := targettest.CPU(b, syscall.RUSAGE_CHILDREN)
@@ -449,7 +453,7 @@ func pgbench(b *testing.B, program, address string, script ...string) (us, rate 
 	return float64((targettest.CPU(b, syscall.RUSAGE_CHILDREN) - before).Microseconds()) / n, n / cpuLasts.Seconds()
 }
 
-// pgbenchProgram runs pgbench, whose tables are in the schema geobench.
+// pgbenchProgram runs pgbench. Its tables are in the schema geobench.
 func pgbenchProgram(b *testing.B, program, address string, args ...string) []byte {
 	b.Helper()
 	host, port, err := net.SplitHostPort(address)
@@ -465,9 +469,9 @@ func pgbenchProgram(b *testing.B, program, address string, args ...string) []byt
 	return out
 }
 
-// BenchmarkForms compares procedures, with their writes sent separately and together, with SQL, without and with
-// foreign keys. It runs TPC-C of two warehouses on the same server, one after another in each round. It covers the work
-// of a run's client, except for its records: generator, session and connections.
+// BenchmarkForms compares procedures, with writes sent separately and together, with SQL, without and with foreign
+// keys. It runs TPC-C with two warehouses on one server, one variant after another in each round. It covers the
+// client's work except for its records: generator, session and connections.
 func BenchmarkForms(b *testing.B) {
 	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB")
 	p := targettest.FormPlan(b)
@@ -488,9 +492,9 @@ func BenchmarkForms(b *testing.B) {
 	targettest.CompareForms(b, p, sides)
 }
 
-// BenchmarkGoTPC compares TPC-C in SQL with go-tpc (github.com/pingcap/go-tpc), whose program GEOBENCH_GO_TPC names.
-// Both have two warehouses, the same number of clients, no foreign keys and READ COMMITTED. They run on the same
-// server, in alternating pairs, each with its statements.
+// BenchmarkGoTPC compares TPC-C in SQL with go-tpc (github.com/pingcap/go-tpc). The environment variable
+// GEOBENCH_GO_TPC names its program. Both have two warehouses, the same number of clients, no foreign keys and READ
+// COMMITTED. They run on one server in alternating pairs, each with its own statements.
 func BenchmarkGoTPC(b *testing.B) {
 	const pairs, lasts = 6, 6 * time.Second
 	program := os.Getenv("GEOBENCH_GO_TPC")
@@ -535,14 +539,14 @@ func BenchmarkGoTPC(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkGoTPCTerminals makes the clients of both key in and think like the specification's terminals (5.2.5.7), so
-// that these times bound tpmC and not the processors. Both play at the same time, each on its database. There are
-// hundreds of terminals for a warehouse instead of 10. Each sends an order in 47 s, and a few hundred orders are a
-// small sample.
+// BenchmarkGoTPCTerminals gives the clients of both programs the keying and think times of the specification's
+// terminals (5.2.5.7). These times then limit tpmC, not the processors. Both run at the same time, each on a separate
+// database. There are hundreds of terminals per warehouse instead of 10: each sends an order every 47 s, and a few
+// hundred orders would be a small sample.
 //
-// The server counts committed orders for both, in the same minutes, by the next order number of its districts. The
-// clients' counts differ. When their time is over, go-tpc's terminals finish their current transaction, which is an
-// order still being keyed in for two terminals of five. They count orders that are rolled back, and prepare their
+// The server counts the committed orders of both in the same minutes, by the next order numbers of its districts. The
+// clients' own counts are not comparable. At the end, go-tpc's terminals finish their current transaction, which is an
+// order still being keyed in for two terminals in five. They also count orders that are rolled back, and prepare their
 // statements before they key in the first order.
 func BenchmarkGoTPCTerminals(b *testing.B) {
 	const terminals, settled, lasts, end = 800, 75 * time.Second, 6 * time.Minute, 5 * time.Second
@@ -618,12 +622,12 @@ func BenchmarkGoTPCTerminals(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// orderDispersion is the variance of the number of new orders that terminals send in a time, as a share of its mean. A
-// Poisson process would have 1, but keying and think times spread less. Consider a renewal process with rewards: a
-// cycle of L seconds, R = 1 if it is a new order, and r = E[R]/E[L]. Its variance grows with E[(R - r L)^2] / E[L].
+// orderDispersion is the variance of the number of new orders in an interval, divided by its mean. It would be 1 for a
+// Poisson process, but keying and think times vary less. It follows from a renewal-reward process: a cycle takes L
+// seconds, R = 1 if it is a new order, and r = E[R]/E[L]. The variance grows with E[(R - r L)^2] / E[L].
 const orderDispersion = 0.372
 
-// ordersIn is the number of orders to which its districts have assigned a number, without the loaded orders.
+// ordersIn returns the sum of the districts' next order numbers. It grows by one with each committed new order.
 func ordersIn(b *testing.B, s *postgrestest.Server, database, district string) float64 {
 	b.Helper()
 	n, err := strconv.ParseFloat(s.Query(b, database, "select sum(d_next_o_id) from "+district)[0][0], 64)
@@ -633,13 +637,13 @@ func ordersIn(b *testing.B, s *postgrestest.Server, database, district string) f
 	return n
 }
 
-// tpccCount matches the lines of go-tpc's summary: one for each type of transactions, and one with the suffix _ERR for
-// failed transactions.
+// tpccCount matches the lines of go-tpc's summary. There is one line per transaction type, and one with the suffix _ERR
+// for failed transactions.
 var tpccCount = regexp.MustCompile(`(?m)^\[Summary\] ([A-Z_]+) +- Takes\(s\): [0-9.]+, Count: ([0-9]+)`)
 
 var tpm = regexp.MustCompile(`tpmC: ([0-9.]+), tpmTotal: ([0-9.]+)`)
 
-// goTPC runs go-tpc's TPC-C on its database.
+// goTPC runs go-tpc's TPC-C on a database of the server.
 func goTPC(b *testing.B, program, address string, threads int, command ...string) string {
 	b.Helper()
 	host, port, err := net.SplitHostPort(address)

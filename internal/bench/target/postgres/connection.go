@@ -122,6 +122,7 @@ func prepare(ctx context.Context, c *pgconn.PgConn, statements map[string]string
 
 // Begin implements target.Connection.
 func (c *connection) Begin(ctx context.Context, _ *txn.Transaction) (target.Statement, error) {
+	// With BeginAlone, began prevents enqueue from adding BEGIN again.
 	c.tx = statement{c: c, ctx: ctx, values: c.tx.values[:0], rows: c.tx.rows[:0], began: c.alone}
 	if c.alone {
 		if _, err := c.tx.run(ctx, beginStatement, nil); err != nil {
@@ -157,6 +158,7 @@ func (s *statement) enqueue(d *pgconn.StatementDescription, values [][]byte, for
 	if s.waiting == nil {
 		s.waiting, s.rows = &pgconn.Batch{}, s.rows[:0]
 	}
+	// BEGIN must precede the first statement in the same message.
 	if !s.began {
 		s.began = true
 		s.waiting.ExecStatement(s.c.prepared[beginStatement], nil, nil, nil)

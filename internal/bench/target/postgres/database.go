@@ -150,6 +150,7 @@ func (d *dialect) Look(ctx context.Context, c conn, e sqltarget.Endpoint) (versi
 
 // Left implements sqltarget.Dialect.
 func (d *dialect) Left(ctx context.Context, c conn) (int, error) {
+	// A product that does not report its limit counts as unlimited.
 	if d.product != nil && !d.product.limits {
 		return sqltarget.Unlimited, nil
 	}
@@ -169,6 +170,7 @@ func (d *dialect) Lock(ctx context.Context, c conn) (bool, error) {
 		return true, nil
 	}
 	err := exec(ctx, c, fmt.Sprintf("set lock_timeout = '2s'; select pg_advisory_lock(hashtext('geobench'), hashtext('%s')); reset lock_timeout", d.options.Place))
+	// The lock timed out, so another session has the lock: this is a result, not an error.
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == lockNotAvailable {
 		return false, nil

@@ -7,14 +7,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// Play replaces the workloads' transactions of forms by these, until restore is called.
+// Play replaces the SQL transactions of all workloads by the given transactions until restore is called.
 func Play(all ...*sqlform.Transaction) (restore func()) {
 	before := transactions
 	transactions = sqlform.NewTransactions(all...)
 	return func() { transactions = before }
 }
 
-// Placed is a product like CockroachDB for a PostgreSQL, where the column that names a row's region places nothing.
+// Placed returns a product like CockroachDB that runs on PostgreSQL. Its region column has no effect on the placement
+// of rows.
 func Placed() *Product {
 	p := *CockroachDB
 	p.look, p.speaks = "select version(), ''", func(version string) bool { return strings.HasPrefix(version, "PostgreSQL") }
@@ -25,8 +26,8 @@ func Placed() *Product {
 	return &p
 }
 
-// PlacedStatements are the statements that send CockroachDB a database's regions, and the statement that creates the
-// table.
+// PlacedStatements returns the statements that declare a database's regions to CockroachDB, and the statement that
+// creates the table.
 func PlacedStatements(t *geo.Topology) []string {
 	d := &dialect{product: CockroachDB, homes: newHomes(t, CockroachDB.placement), table: "geobench.rows"}
 	return append(CockroachDB.placement.regions("defaultdb", t.Regions), d.createTable())

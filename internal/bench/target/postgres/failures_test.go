@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// through opens a database through a proxy, with one connection for each region.
+// through opens a database through a proxy, with one connection per region.
 func through(t *testing.T, s *postgrestest.Server, proxy *postgrestest.Proxy, place string, together bool) (*plan.Plan, sqltarget.Database) {
 	t.Helper()
 	o := options(postgres.Serializable)
@@ -38,17 +38,17 @@ func throughWith(t *testing.T, s *postgrestest.Server, proxy *postgrestest.Proxy
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() }) // the server may be gone
+	t.Cleanup(func() { _ = db.Close() }) // the server may have stopped
 	return p, db
 }
 
-// A server that hangs while rows are loaded, or while clients connect, is given up, with a message that says so.
+// If a server hangs while rows are loaded or clients connect, the operation fails with an error that reports the hang.
 func TestHangsAreGivenUp(t *testing.T) {
 	const longest = sqltarget.Silence + sqltarget.Silence/3 + 5*time.Second
 	s := postgrestest.Start(t)
 	var all sync.WaitGroup
 	for place, tc := range map[string]struct {
-		// word is contained in the message at which the server hangs.
+		// word is contained in the message at which the server hangs
 		word string
 		do   func(ctx context.Context, p *plan.Plan, db sqltarget.Database) error
 		want string
@@ -72,7 +72,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 			}
 			return postgrestest.Delivered
 		})
-		all.Go(func() { // at the same time: they wait
+		all.Go(func() { // concurrently, because each case waits for a timeout
 			ctx, cancel := context.WithTimeout(t.Context(), 3*longest)
 			defer cancel()
 			begin := time.Now()
@@ -86,12 +86,12 @@ func TestHangsAreGivenUp(t *testing.T) {
 	all.Wait()
 }
 
-// load loads a small bank.
+// load loads a small SmallBank.
 func load(ctx context.Context, p *plan.Plan, db sqltarget.Database) error {
 	return db.Load(ctx, target.Dataset{Name: "bank", Workload: p.Workload, Seed: p.Seed()})
 }
 
-// The outcome of a commit whose connection was cut is unknown, whether its writes were sent before it or with it.
+// A commit whose connection is cut has an unknown outcome, whether its writes were sent before it or with it.
 func TestCommitIsCut(t *testing.T) {
 	s := postgrestest.Start(t)
 	for place, together := range map[string]bool{"geobench": false, "geobench_a": true} {
@@ -101,7 +101,7 @@ func TestCommitIsCut(t *testing.T) {
 	}
 }
 
-// BEGIN is sent with the first statement in one message, or separately if configured. Results state which.
+// BEGIN is sent in one message with the first statement, or separately if configured. The result states which.
 func TestMessages(t *testing.T) {
 	s := postgrestest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -126,8 +126,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// A connection that breaks under BEGIN, wherever that goes, has committed nothing, and the next transaction finds
-// another connection.
+// If the connection breaks when BEGIN is sent, alone or with a statement, nothing was committed. The next transaction
+// uses another connection.
 func TestBeginIsCut(t *testing.T) {
 	s := postgrestest.Start(t)
 	for place, alone := range map[string]bool{"geobench_a": false, "geobench_b": true} {
@@ -143,7 +143,7 @@ func TestBeginIsCut(t *testing.T) {
 }
 
 // Writes that are sent together wait for the next statement that has an answer, which reduces three round trips to one.
-// Later statements see them. If such a write fails, the transaction fails. Unsent writes need no rollback.
+// Later statements see the writes. If such a write fails, the transaction fails. Unsent writes need no rollback.
 func TestWritesAreSentTogether(t *testing.T) {
 	s := postgrestest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -156,7 +156,7 @@ func TestWritesAreSentTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close() //nolint:errcheck // the server goes
+	defer c.Close() //nolint:errcheck // the server stops with the test
 	sent := 0
 	proxy.Judge(func([]byte) postgrestest.Fate { sent++; return postgrestest.Delivered })
 	begin := func() target.Statement {

@@ -258,6 +258,7 @@ func (d *dialect) Snapshot(ctx context.Context, c conn, f func(q sqlform.Query) 
 			return row(&r)
 		})
 	})
+	// The snapshot's transaction must not stay open on the query connection.
 	if err != nil {
 		_ = exec(ctx, c, "rollback")
 		return err

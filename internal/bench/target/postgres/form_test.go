@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// formed are the options of a database whose transactions are SQL, in a separate schema.
+// formed returns the options of a database whose transactions are SQL, in a separate schema.
 func formed(level string) postgres.Options {
 	o := options(level)
 	o.Form, o.ForeignKeys, o.Place = sqltarget.FormSQL, true, "geobench_a"
@@ -45,7 +45,7 @@ func open(t testing.TB, s *postgrestest.Server, p *plan.Plan, database string, o
 	return db
 }
 
-// The same calls have the same outcomes as procedures and as SQL, and leave the same rows.
+// The same transactions have the same outcomes and leave the same rows as procedures and as SQL.
 func TestFormsAgree(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	for name, spec := range targettest.FormSpecs {
@@ -68,7 +68,7 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// Transactions take as many round trips as an application would.
+// Transactions take no more round trips than in an application.
 func TestRoundTripsOfForms(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	proxy := postgrestest.NewProxy(t, s.Address)
@@ -88,7 +88,7 @@ func TestRoundTripsOfForms(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer db.Close() //nolint:errcheck // the server goes with the test
+				defer db.Close() //nolint:errcheck // the server stops with the test
 				if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
 					t.Fatal(err)
 				}
@@ -98,8 +98,8 @@ func TestRoundTripsOfForms(t *testing.T) {
 	}
 }
 
-// At SERIALIZABLE the histories of SQL are serializable and the sums of money match. This holds with or without
-// recording, and with COMMIT together with the last statements or after them.
+// At SERIALIZABLE, the histories of SQL transactions are serializable and the total balance is correct. This holds with
+// and without recording, and whether COMMIT is sent with or after the last statements.
 func TestFormIsSerializable(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	for name, tc := range map[string]struct {
@@ -122,8 +122,8 @@ func TestFormIsSerializable(t *testing.T) {
 	}
 }
 
-// At READ COMMITTED, amalgamate loses money, because it writes the values that it has read before. The sums and the
-// history both show it.
+// At READ COMMITTED, amalgamate loses money, because it writes values that it has computed from earlier reads. Both the
+// sums and the history show the loss.
 func TestFormLosesMoneyAtReadCommitted(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	for name, spec := range targettest.LosingSpecs {
@@ -135,7 +135,7 @@ func TestFormLosesMoneyAtReadCommitted(t *testing.T) {
 	}
 }
 
-// The outcome of a SQL commit whose connection was cut is unknown, and the next transaction finds the actual outcome.
+// A commit in SQL whose connection is cut has an unknown outcome, and the next transaction finds the actual outcome.
 func TestFormsCommitIsCut(t *testing.T) {
 	s := postgrestest.Start(t)
 	for _, together := range []bool{false, true} {
@@ -151,7 +151,7 @@ func TestFormsCommitIsCut(t *testing.T) {
 				_, _ = fmt.Sscan(s.Query(t, "postgres", "select balance from geobench_a.checking where customer_id = 1")[0][0], &n)
 				return n
 			})
-			// A transaction that is lost before COMMIT was sent is refused.
+			// A transaction whose connection is cut before COMMIT was sent is refused.
 			proxy.CutOnce("geobench_begin", false)
 			if o := deposit(); o.Status != txn.Refused && !together || o.Status == txn.Committed {
 				t.Errorf("a transaction that was cut before COMMIT ended as %+v", o)
@@ -160,8 +160,8 @@ func TestFormsCommitIsCut(t *testing.T) {
 	}
 }
 
-// Only tables that Geobench has created are replaced and dropped, and a load of another form or workload removes the
-// previous workload's tables.
+// Only tables that Geobench has created are replaced and dropped. A load of another form or workload drops the previous
+// workload's tables.
 func TestTablesOfForms(t *testing.T) {
 	s := postgrestest.Start(t)
 	bank := targettest.Plan(t, "postgres", targettest.FormSpecs["smallbank"], isolation.Serializable)
@@ -174,7 +174,7 @@ func TestTablesOfForms(t *testing.T) {
 		{What: "a bank", Plan: bank, Change: keep, Want: "account checking rows savings"},
 		{What: "a shop", Plan: shop, Change: keep, Want: shopTables},
 		{What: "a shop again", Plan: shop, Change: keep, Want: shopTables},
-		// A name is a name, whatever it would be as SQL.
+		// Names are quoted, so they may contain SQL.
 		{What: "one that was renamed", Plan: shop, Change: keep, Meanwhile: `create table public.mine (mine int); alter table geobench_a.history rename to "warehouse, public.mine"`, Want: shopTables},
 		{What: "procedures", Plan: bank, Change: procedures, Want: "rows"},
 		{What: "somebody's table", Plan: bank, Change: keep, Meanwhile: "create table geobench_a.checking (mine int)", Refused: "making the tables: spec.engine.parameters.schema: geobench_a: the table geobench_a.checking there is not Geobench's", Want: "checking rows"},
@@ -196,7 +196,7 @@ func TestTablesOfForms(t *testing.T) {
 	}
 }
 
-// Clients of another process, which knows no more than the parameters, run the same SQL.
+// Clients in another process, which know only the parameters, run the same SQL.
 func TestFormsAreJoined(t *testing.T) {
 	s := postgrestest.Start(t)
 	p := targettest.Plan(t, "postgres", targettest.FormSpecs["smallbank"], isolation.Serializable)
@@ -206,7 +206,7 @@ func TestFormsAreJoined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // the server goes
+	defer db.Close() //nolint:errcheck // the server stops with the test
 	if err := db.Load(t.Context(), target.Dataset{Workload: p.Workload}); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestFormsAreJoined(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer opened.Close() //nolint:errcheck // the server goes
+	defer opened.Close() //nolint:errcheck // the server stops with the test
 	x := &txn.Transaction{ID: txn.MakeID(1, 1)}
 	p.Workload.NewGenerator(workload.GeneratorConfig{Region: 1, Clients: 1, RegionClients: 1, Stream: 1}).Next(0, 0, x)
 	opened.Submit(x)
@@ -230,7 +230,7 @@ func TestFormsAreJoined(t *testing.T) {
 	}
 }
 
-// Keys, indexes and foreign keys follow the specification, and foreign keys are omitted if configured.
+// Keys, indexes and foreign keys follow the specification. Foreign keys are omitted if configured.
 func TestKeysOfForms(t *testing.T) {
 	s := postgrestest.Start(t)
 	p := targettest.Plan(t, "postgres", "{tpcc: {rowsPercent: 1}}", isolation.Serializable)
@@ -246,7 +246,7 @@ func TestKeysOfForms(t *testing.T) {
 			t.Fatal(err)
 		}
 		counts := s.Query(t, "postgres", "select count(*) filter (where contype = 'p'), count(*) filter (where contype = 'f' and convalidated) from pg_constraint where connamespace = 'geobench_a'::regnamespace")
-		want := []string{"9", "0"} // history has no primary key (clause 1.3.1), and the other tables have a primary key
+		want := []string{"9", "0"} // history alone has no primary key (clause 1.3.1)
 		if foreign {
 			want[1] = "10"
 		}
@@ -263,16 +263,16 @@ func TestKeysOfForms(t *testing.T) {
 	}
 }
 
-// The database finds by SQL what Audit finds in the rows, whatever is wrong: the same sums under the same names.
+// The audit in SQL finds the same violations as Audit over the rows: the same sums under the same names.
 func TestAuditsAgree(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	p := targettest.Plan(t, "postgres", "{tpcc: {rowsPercent: 2}}", isolation.Serializable)
 	o := formed(postgres.Serializable)
-	o.ForeignKeys = false // rows that refer to nothing can be loaded
+	o.ForeignKeys = false // so that rows with dangling references can be loaded
 	targettest.AuditsAgree(t, p, open(t, s, p, "postgres", o))
 }
 
-// tables are the rows of the form.
+// tables returns the rows of a form by table.
 func tables(t testing.TB, s *postgrestest.Server, w workload.Workload, database string) map[string][]string {
 	t.Helper()
 	rows := map[string][]string{}
@@ -283,14 +283,14 @@ func tables(t testing.TB, s *postgrestest.Server, w workload.Workload, database 
 	return rows
 }
 
-// lines are what COPY prints of a query.
+// lines returns the rows of a query in the format of COPY.
 func lines(t testing.TB, s *postgrestest.Server, database, query string) []string {
 	t.Helper()
 	c, err := pgconn.Connect(t.Context(), fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", postgrestest.User, postgrestest.Password, s.Address, database))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(context.Background()) //nolint:errcheck // it was read
+	defer c.Close(context.Background()) //nolint:errcheck // its answers have been read
 	var out bytes.Buffer
 	if _, err := c.CopyTo(t.Context(), &out, "copy ("+query+") to stdout"); err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// The SQL expression returns the home of the same key, for any number of homes. Keys whose home SQL cannot determine
-// are in the first region.
+// The SQL expression returns the same home as geo.Placement for every number of homes. Keys whose home SQL cannot
+// determine are in the first region.
 func TestHomeNumber(t *testing.T) {
 	s := postgrestest.Start(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -41,8 +41,8 @@ func TestHomeNumber(t *testing.T) {
 	}
 }
 
-// With placed rows, every statement names the region, and finds the same rows as without. On a PostgreSQL, where the
-// column places nothing, the contract holds, and each row has its home. An older table is recreated.
+// If rows are placed, every statement names the region and finds the same rows. On a PostgreSQL, where the region
+// column has no effect, the contract holds and each row has the right home. An existing table is recreated.
 func TestPlacedRows(t *testing.T) {
 	s := postgrestest.Start(t)
 	s.Database(t, "placed")
@@ -69,7 +69,7 @@ func TestPlacedRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		home, placed := placement.Home(txn.Key(b)), b[0]&txn.Unplaced == 0
-		if !placed { // by the hash of a name, which SQL has not
+		if !placed { // placed by the hash of a name, which SQL cannot compute
 			home = 0
 		}
 		if p.Topology.Regions[home] != region {
@@ -84,7 +84,7 @@ func TestPlacedRows(t *testing.T) {
 	targettest.Conform(t, "postgres", isolation.Serializable, open)
 }
 
-// Golden file of the statements that CockroachDB receives. They have not been tried on a server.
+// The statements for CockroachDB equal the golden file. They have not been tested on a server.
 func TestPlacedStatements(t *testing.T) {
 	two := postgres.PlacedStatements(&geo.Topology{Regions: []string{"us", "eu"}, Partitions: 1, Replicas: 1})
 	if want := []string{`alter database "defaultdb" set primary region "us"`, `alter database "defaultdb" add region if not exists "eu"`}; !slices.Equal(two[:2], want) || len(two) != 3 {

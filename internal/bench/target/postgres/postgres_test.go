@@ -21,7 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// server returns the location of a server of postgrestest, for clients of these regions.
+// server returns the location of a server for the clients of these regions.
 func server(s *postgrestest.Server, database string, regions ...string) sqltarget.Server {
 	to := sqltarget.Server{Database: database, User: postgrestest.User, Password: postgrestest.Password, CAFile: s.CAFile}
 	for _, r := range regions {
@@ -34,7 +34,7 @@ func options(level string) postgres.Options {
 	return postgres.Options{Options: sqltarget.Options{Isolation: level, Connections: 8, TLS: "disable", Place: "geobench"}}
 }
 
-// PostgreSQL keeps the contract of a target at each level, with the promises that its names stand for.
+// PostgreSQL satisfies the contract of a target at each level, with the guarantees of the levels' names.
 func TestConform(t *testing.T) {
 	s := postgrestest.Start(t)
 	for name, tc := range map[string]struct {
@@ -105,7 +105,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// Errors in the location of a database name the field, the value and a remedy, and leave no data.
+// Errors in the location of a database name the field, its value and a remedy. They leave no data in the database.
 func TestOpenRefuses(t *testing.T) {
 	s := postgrestest.Start(t, "max_connections=30")
 	s.Database(t, "app")
@@ -161,7 +161,7 @@ func TestOpenRefuses(t *testing.T) {
 	s.AwaitNoSessions(t, "geobench-")
 }
 
-// Endpoints that lead to different databases are refused, and objects created in the first database are removed.
+// Endpoints that lead to different databases are refused, and the objects created in the first database are dropped.
 func TestEndpointsLeadToOneDatabase(t *testing.T) {
 	one, two := postgrestest.Start(t), postgrestest.Start(t)
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
@@ -177,7 +177,7 @@ func TestEndpointsLeadToOneDatabase(t *testing.T) {
 	}
 }
 
-// The schema is dropped where that is asked for, and only what Geobench has made.
+// The schema is dropped if configured, but only with objects that Geobench has created.
 func TestDropSchema(t *testing.T) {
 	s := postgrestest.Start(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
@@ -217,7 +217,7 @@ func TestDropSchema(t *testing.T) {
 	}
 }
 
-// Two runs do not share a schema, since a run would replace the rows of the other run.
+// Two runs cannot use the same schema, because each would replace the rows of the other.
 func TestSchemaHasOneRun(t *testing.T) {
 	s := postgrestest.Start(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
@@ -239,7 +239,7 @@ func TestSchemaHasOneRun(t *testing.T) {
 	_ = db.Close()
 }
 
-// With TLS the server's certificate is checked as the mode says, and the endpoint's distance is known.
+// With TLS, the server's certificate is verified as the mode requires, and the endpoint's round-trip time is measured.
 func TestTLS(t *testing.T) {
 	s := postgrestest.Start(t, "ssl=on")
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}

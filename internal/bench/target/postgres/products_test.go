@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// likeCitus defines replacements for the objects that Citus clients query at its coordinator. One transaction is
-// prepared at a worker while the table pending has a row.
+// likeCitus creates replacements for the objects that Citus clients query at the coordinator. A row in the table
+// pending stands for a prepared transaction at a worker.
 const likeCitus = `
 create table made (name text);
 create table pending ();
@@ -32,7 +32,7 @@ func asked(t *testing.T, s *postgrestest.Server, database, sql string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(context.Background()) //nolint:errcheck // it was asked
+	defer c.Close(context.Background()) //nolint:errcheck // its answers have been read
 	results, err := c.Exec(t.Context(), sql).ReadAll()
 	if err != nil {
 		t.Fatal(err)
@@ -43,8 +43,8 @@ func asked(t *testing.T, s *postgrestest.Server, database, sql string) string {
 	return ""
 }
 
-// Citus's clients run on a PostgreSQL that answers like its coordinator. The contract holds, the table is created as a
-// distributed table, and the database is not quiescent while a worker has a prepared transaction.
+// Citus's clients run on a PostgreSQL that answers like a coordinator. The contract holds, and the table becomes a
+// distributed table. The database is not quiescent while a worker has a prepared transaction.
 func TestCitus(t *testing.T) {
 	s := postgrestest.Start(t)
 	s.Database(t, "citus")
@@ -84,8 +84,8 @@ func TestCitus(t *testing.T) {
 	}
 }
 
-// A server that is not of the product is refused by its name, before anything is made there; and so is a level that the
-// product does not have.
+// A server of another product is refused before anything is created, with an error that names it. A level that the
+// product does not support is refused, too.
 func TestProductsRefuse(t *testing.T) {
 	s := postgrestest.Start(t)
 	p := targettest.Plan(t, "postgres", "{smallbank: {customers: 100}}", isolation.ReadCommitted)

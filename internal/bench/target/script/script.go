@@ -264,6 +264,7 @@ func (p *player) settle(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			// The wait may end later; once another transaction is answered, take sets the state back to flying.
 			if waits {
 				r.state, r.played.Waited = waiting, true
 			} else if time.Since(begin) > Patience {
@@ -339,6 +340,7 @@ func (r *run) run(ctx context.Context) {
 		return v.writer, v.nth, ok
 	})
 	wrong := r.t.Run(&r.recorder)
+	// The end of the transaction takes a separate step, unless the database has already ended it.
 	if r.err == nil {
 		r.next(ctx)
 	}
@@ -362,6 +364,7 @@ func (r *run) run(ctx context.Context) {
 	}
 	r.played.Status = txn.Aborted
 	if r.statement != nil {
+		// The script's context may be canceled, but the transaction must not keep its locks.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackWithin)
 		defer cancel()
 		if err := r.statement.Rollback(ctx); err != nil && e.err == nil {

@@ -236,6 +236,7 @@ func (d *database[C]) undo() error {
 	ctx, cancel := context.WithTimeout(context.Background(), Silence)
 	defer cancel()
 	var err error
+	// Only a table that this run has created may be dropped; an existing table stays, even if it is Geobench's.
 	if d.made.Table {
 		err = d.dialect.Drop(ctx, d.asked[0].c, d.made.Place)
 	}
@@ -282,6 +283,7 @@ func (d *database[C]) reach(ctx context.Context, endpoint int) (c C, err error) 
 	if err != nil {
 		return c, err
 	}
+	// The lock was lost with the old connection, so another run may have taken the place since.
 	if err := d.sameDatabase(ctx, c, e); err != nil {
 		return c, errors.Join(err, c.Close())
 	}
@@ -451,6 +453,7 @@ func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]s
 func (d *database[C]) calm(ctx context.Context, question func(C) error) (err error) {
 	const times = 5
 	for range times {
+		// Only conflicts are repeated: any other error would recur.
 		if err = d.ask(ctx, 0, question); err == nil || d.dialect.Classify(err).Cause != txn.CauseConflict {
 			return err
 		}
@@ -585,6 +588,7 @@ func (d *database[C]) copyIn(ctx context.Context, data target.Dataset) error {
 				}
 			case <-ctx.Done():
 			}
+			// A receiver may still use the sent bytes, so the next chunk needs a new buffer.
 			buffer = nil
 		}
 		err := workload.Fill(data.Workload, &layout, 0, func(k txn.Key, value []byte) {

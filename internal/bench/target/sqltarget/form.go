@@ -114,6 +114,7 @@ func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data tar
 			if len(columns[table].Bytes) == 0 {
 				return
 			}
+			// If a loader fails, ctx is canceled and possibly nothing receives chunks any longer.
 			select {
 			case chunks <- Chunk{table, columns[table].Bytes}:
 				if data.Progress != nil {
@@ -127,6 +128,7 @@ func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data tar
 		}
 		var draft sqlform.Columns
 		err := workload.Fill(data.Workload, &layout, 0, func(k txn.Key, value []byte) {
+			// Fill cannot be stopped, so skip the remaining rows.
 			if wrong != nil || ctx.Err() != nil {
 				return
 			}
