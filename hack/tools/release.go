@@ -32,11 +32,33 @@ var platforms = []platform{
 	{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
 
+func (p platform) String() string { return p.os + "/" + p.arch }
+
 func (p platform) program() string {
 	if p.os == "windows" {
 		return "geobench.exe"
 	}
 	return "geobench"
+}
+
+// choosePlatforms returns the platforms of a list like linux/amd64,darwin/arm64; all of them for an empty list. The
+// platform of this machine must be among them, because its program writes the manual pages.
+func choosePlatforms(list string) (out []platform, err error) {
+	if list == "" {
+		return platforms, nil
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		system, arch, _ := strings.Cut(text, "/")
+		if p := (platform{system, arch}); slices.Contains(platforms, p) {
+			out = append(out, p)
+			continue
+		}
+		return nil, usageError(fmt.Sprintf("release: -platforms: %q is not one of %v", text, platforms))
+	}
+	if host := (platform{runtime.GOOS, runtime.GOARCH}); !slices.Contains(out, host) {
+		return nil, usageError(fmt.Sprintf("release: -platforms: %s/%s is missing, whose program writes the manual pages", host.os, host.arch))
+	}
+	return out, nil
 }
 
 // archive returns the name of the platform's archive.
@@ -53,7 +75,9 @@ type releaser struct {
 	root, work, dist string
 	// version is like v0.1.0, and repository names the image in its registry.
 	version, repository, builder string
-	say                          func(format string, args ...any)
+	// platforms are those to build for, in the order of the table.
+	platforms []platform
+	say       func(format string, args ...any)
 
 	programs []*program // in the order of platforms
 	made     []artifact // the files of dist that were written, without the checksums
@@ -67,7 +91,12 @@ func release(ctx context.Context, root string, args []string) error {
 	out := flags.String("o", filepath.Join(root, "dist"), "folder to write; it must be empty or absent")
 	repository := flags.String("repository", "ghcr.io/geobench/geobench", "where the image is published")
 	builder := flags.String("builder", repositoryURL+"/blob/main/Makefile", "`URI` of who builds, for the provenance")
+	only := flags.String("platforms", "", "build for these alone, for example linux/amd64,darwin/arm64, to try a release (default all)")
 	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen, err := choosePlatforms(*only)
+	if err != nil {
 		return err
 	}
 	if !semver.IsValid(*version) || semver.Canonical(*version) != *version {
@@ -96,7 +125,7 @@ func release(ctx context.Context, root string, args []string) error {
 	}
 	defer os.RemoveAll(work)
 	started := time.Now()
-	r := &releaser{root: root, work: work, dist: dist, version: *version, repository: *repository, builder: *builder,
+	r := &releaser{root: root, work: work, dist: dist, version: *version, repository: *repository, builder: *builder, platforms: chosen,
 		say: func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, "[%4.0fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
 		}}
@@ -148,8 +177,8 @@ func (r *releaser) folder(p platform) string { return filepath.Join(r.work, p.os
 
 // build builds the program for all platforms.
 func (r *releaser) build(ctx context.Context) error {
-	for i, p := range platforms {
-		r.say("building for %s/%s (%d of %d)", p.os, p.arch, i+1, len(platforms))
+	for i, p := range r.platforms {
+		r.say("building for %s/%s (%d of %d)", p.os, p.arch, i+1, len(r.platforms))
 		file := filepath.Join(r.folder(p), p.program())
 		cmd := exec.CommandContext(ctx, "go", "build", "-tags", "full", "-trimpath", "-buildvcs=true",
 			"-ldflags", "-s -w -X github.com/geobench/geobench/internal/base/version.Version="+r.version, "-o", file, "./cmd/geobench")
@@ -180,7 +209,7 @@ func (r *releaser) archives(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range platforms {
+	for _, p := range r.platforms {
 		binary, err := os.ReadFile(filepath.Join(r.folder(p), p.program()))
 		if err != nil {
 			return err
@@ -296,7 +325,7 @@ func zipFile(files []file) ([]byte, error) {
 func (r *releaser) deploy(ctx context.Context) error {
 	layout := fmt.Sprintf("geobench-image_%s.oci.tar", r.version)
 	args := []string{"run", "-C", filepath.Join(r.root, "hack", "cluster"), ".", "oci", "-name", r.repository + ":" + r.version, "-o", filepath.Join(r.dist, layout)}
-	for _, p := range platforms {
+	for _, p := range r.platforms {
 		if p.os == "linux" {
 			args = append(args, filepath.Join(r.folder(p), "geobench"))
 		}
@@ -404,7 +433,7 @@ spec:
     Shows, follows, cancels, compares and reports the runs and experiments of the Geobench operator.
   platforms:
 `, r.version, repositoryURL)
-	for _, p := range platforms {
+	for _, p := range r.platforms {
 		name := p.archive(r.version)
 		fmt.Fprintf(&b, "  - selector: {matchLabels: {os: %s, arch: %s}}\n    uri: %s/releases/download/%s/%s\n    sha256: %s\n    bin: %s\n",
 			p.os, p.arch, repositoryURL, r.version, name, r.sum(name), p.program())
@@ -456,7 +485,7 @@ func (r *releaser) describe() error {
 	if err != nil {
 		return err
 	}
-	for i, p := range platforms {
+	for i, p := range r.platforms {
 		archive := p.archive(r.version)
 		doc, err := writeSPDX(archiveSBOM(r.programs[i], artifact{archive, r.sum(archive)}, at))
 		if err != nil {

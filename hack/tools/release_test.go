@@ -122,7 +122,7 @@ func TestReleasedChart(t *testing.T) {
 
 // The manifest of the kubectl plugin names each archive with its digest.
 func TestKrewManifest(t *testing.T) {
-	r := &releaser{version: "v0.1.0"}
+	r := &releaser{version: "v0.1.0", platforms: platforms}
 	for _, p := range platforms {
 		r.made = append(r.made, artifact{p.archive(r.version), "digest-of-" + p.os + "-" + p.arch})
 	}
@@ -182,11 +182,12 @@ func TestReleaseRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no version":     {nil, `-version "" is not a semantic version`},
-		"no v":           {[]string{"-version", "0.1.0"}, "write it like v0.1.0"},
-		"short":          {[]string{"-version", "v1"}, "write it like v0.1.0"},
-		"left arguments": {[]string{"-version", "v0.1.0", "more"}, "unexpected argument more"},
-		"full folder":    {[]string{"-version", "v0.1.0", "-o", full}, "is not empty"},
+		"no version":       {nil, `-version "" is not a semantic version`},
+		"no v":             {[]string{"-version", "0.1.0"}, "write it like v0.1.0"},
+		"short":            {[]string{"-version", "v1"}, "write it like v0.1.0"},
+		"left arguments":   {[]string{"-version", "v0.1.0", "more"}, "unexpected argument more"},
+		"unknown platform": {[]string{"-version", "v0.1.0", "-platforms", "linux/amd64,plan9/386"}, `"plan9/386" is not one of`},
+		"full folder":      {[]string{"-version", "v0.1.0", "-o", full}, "is not empty"},
 	} {
 		if err := release(t.Context(), "../..", c.args); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
