@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Messages of checks give the number of copies, and omit the number 1.
+// Check messages give the number of copies unless it is 1.
 func TestChecksCountCopies(t *testing.T) {
 	sums := map[string]int64{"total": 5}
 	for name, tc := range map[string]struct {
@@ -24,7 +24,7 @@ func TestChecksCountCopies(t *testing.T) {
 	}
 }
 
-// A copy may have no sums at all.
+// A copy may have no sums.
 func TestCopiesWithoutSums(t *testing.T) {
 	none, some := Copy{Name: "a"}, Copy{"b", map[string]int64{"total": 5}}
 	for _, copies := range [][]Copy{{none, some}, {some, none}} {
@@ -37,7 +37,7 @@ func TestCopiesWithoutSums(t *testing.T) {
 	}
 }
 
-// A check that has no copy to look at fails.
+// A check without copies fails.
 func TestChecksWithoutCopies(t *testing.T) {
 	for _, got := range []Check{CopiesAgree(nil), WithinLedger("total", "total", 5, nil, Interval{})} {
 		if got.Passed || got.Message != NoCopy {
@@ -46,8 +46,8 @@ func TestChecksWithoutCopies(t *testing.T) {
 	}
 }
 
-// A database that lost much has a message that a person can read: the first differences in the order of copies and
-// names.
+// Even if a database lost many rows, the message stays readable: it lists only the first differences, ordered by copy
+// and name.
 func TestChecksSayTheFirstDifferences(t *testing.T) {
 	full, empty := map[string]int64{}, map[string]int64{}
 	for i := range 20 {

@@ -59,12 +59,12 @@ func TestImbalance(t *testing.T) {
 		"one":               {[][2]int64{{7, 5}}, 7, true},
 		"number 0":          {[][2]int64{{0, 5}}, 0, true},
 		"one, in parts":     {[][2]int64{{7, 5}, {7, -8}, {3, 2}, {3, -2}}, 7, true},
-		"two":               {[][2]int64{{7, 5}, {9, 5}}, -1, true}, // like number 8
+		"two":               {[][2]int64{{7, 5}, {9, 5}}, -1, true}, // the weighted sums equal those of number 8 alone
 		"two that sum to 0": {[][2]int64{{7, 5}, {9, -5}}, -1, true},
 		"three, byNumber 0": {[][2]int64{{1, 1}, {2, -2}, {3, 1}}, -1, true},
 	} {
 		sums := map[string]int64{}
-		for _, o := range c.off { // each in a separate shard
+		for _, o := range c.off { // each in a different shard
 			var b Imbalance
 			b.Add(uint64(o[0]), o[1])
 			b.Each(func(what string, v int64) { sums[FindingName("r", what, 1)] += v })

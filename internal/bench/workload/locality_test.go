@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Transactions touch as many homes and partitions as configured, as often as configured, the client's home among them;
-// all pairs of a transaction's homes and partitions occur once it has items enough.
+// Transactions touch the configured numbers of homes and partitions at the configured frequencies, and always include
+// the client's home. With enough items, a transaction touches every pair of its homes and partitions.
 func TestCells(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b", "c", "d"}, Partitions: 4, Replicas: 1}
 	for name, l := range map[string]Locality{
@@ -60,8 +60,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// The number of homes is drawn as the exponent says: SunStorm's multi-region transactions on six regions touch 2 to 6
-// of them at 79.1, 13.0, 4.5, 2.1 and 1.2%.
+// The number of homes follows the configured exponent. On six regions, SunStorm's multi-region transactions touch 2, 3,
+// 4, 5 and 6 homes in 79.1, 13.0, 4.5, 2.1 and 1.2% of the cases.
 func TestCellsDrawTheNumberOfHomes(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b", "c", "d", "e", "f"}, Partitions: 1, Replicas: 1}
 	cells := NewCells(Locality{MultiHomePercent: 50, HomesThetaPercent: new(int32(260))}, top, rand.New(rand.NewPCG(1, 2)))
@@ -85,7 +85,8 @@ func TestCellsDrawTheNumberOfHomes(t *testing.T) {
 	}
 }
 
-// ranks are orders of regions: each starts with the clients' region, followed by the other regions.
+// ranks returns one HomeRanks per order of regions. Each order starts with the clients' region, followed by the other
+// regions.
 func ranks(orders ...string) (out []v1alpha1.HomeRanks) {
 	for _, o := range orders {
 		f := strings.Fields(o)
@@ -116,7 +117,8 @@ func TestLocalityIsRefused(t *testing.T) {
 		{two, Locality{MultiHomePercent: 1, HomesThetaPercent: new(int32(260))}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
 		{two, Locality{MultiPartitionPercent: 1, PartitionsPerMultiPartition: 1}, "w.partitionsPerMultiPartition: 1 is not between 2 and partitionsPerRegion (2)"},
 		{two, Locality{MultiHomePercent: 1}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
-		// With one region, the number of homes is not the error: it is the default, or there is no such field.
+		// With one region, the error does not blame the number of homes: the number is the default, or the workload has no
+		// such field.
 		{one, Locality{MultiHomePercent: 10}, "w.multiHomePercent: 10 needs two regions, the database has one; make it 0"},
 		{one, Locality{MultiHomePercent: 10, HomesPerMultiHome: 2}, "w.multiHomePercent: 10 needs two regions, the database has one; make it 0"},
 		{one, Locality{MultiPartitionPercent: 10}, "w.multiPartitionPercent: 10 needs two partitions per region, the database has one; make it 0"},
@@ -131,11 +133,11 @@ func TestLocalityIsRefused(t *testing.T) {
 	}
 }
 
-// The homes other than the client's are drawn by their distance: of four regions the nearest other region 6 times of
-// 11, the next 3 times and the last 2 times.
+// Homes other than the client's are drawn by distance. With four regions, the nearest other region is drawn 6 times out
+// of 11, the next 3 times, and the farthest twice.
 func TestNearHomesAreDrawnMore(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b", "c", "d"}, Partitions: 1, Replicas: 1}
-	ms := [][]int{{0, 30, 10, 20}, {30, 0, 40, 50}, {10, 40, 0, 60}, {20, 50, 60, 0}} // from a: c, d, b
+	ms := [][]int{{0, 30, 10, 20}, {30, 0, 40, 50}, {10, 40, 0, 60}, {20, 50, 60, 0}} // nearest to a first: c, d, b
 	for i := range ms {
 		top.Links = append(top.Links, make([]geo.Link, len(ms)))
 		for j := range ms {

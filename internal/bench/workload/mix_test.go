@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A mix draws each kind as often as its share says. It never draws a kind without a share, at either end or in the
-// middle.
+// A mix draws each kind in proportion to its share. It never draws a kind with share 0, whether first, last or in
+// between.
 func TestMix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, shares := range map[string][]int32{
@@ -32,7 +32,7 @@ func TestMix(t *testing.T) {
 func TestCheckMix(t *testing.T) {
 	for want, shares := range map[string][]int32{
 		"": {0, 40, 60}, "f: the shares sum to 101; ": {41, 60}, "f: the shares sum to 100; ": {-1, 101}, "f: the shares sum to 0; ": nil,
-		"f: the shares sum to 4294967396; ": {1<<31 - 1, 1<<31 - 1, 102}, // which is 100 in 32 bits
+		"f: the shares sum to 4294967396; ": {1<<31 - 1, 1<<31 - 1, 102}, // overflows to 100 in 32 bits
 	} {
 		if err := CheckMix("f", shares...); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v: error %v, want %q", shares, err, want)

@@ -37,7 +37,8 @@ func chiSquare(theta, other float64, n uint64, draws int, seed uint64) float64 {
 	return (math.Cbrt(chi/free) - (1 - 2/(9*free))) / math.Sqrt(2/(9*free))
 }
 
-// TestZipfIsExact holds draws to the exact probabilities, and shows that a theta that is off by 0.05 would be noticed.
+// TestZipfIsExact compares draws with the exact probabilities, and shows that the test would detect a theta that is off
+// by 0.05.
 func TestZipfIsExact(t *testing.T) {
 	for _, theta := range []float64{0, 0.5, 0.99, 1, 1.3, 3} {
 		for _, n := range []uint64{2, 1000, 200_000} {

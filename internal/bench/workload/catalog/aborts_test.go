@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Every reason for which a procedure aborts is in its workload's list: claims of another reason are refused.
+// TestAbortsAreListed checks that each workload lists every reason for which its procedures abort. Unlisted reasons in
+// claims are rejected.
 func TestAbortsAreListed(t *testing.T) {
 	made := regexp.MustCompile(`txn\.Abort\("([^"]+)"\)`)
 	for i := range table {

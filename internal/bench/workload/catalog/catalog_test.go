@@ -121,7 +121,8 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// TestTpmCType: the type whose commits are tpmC is one of TPC-C's, and other workloads have no tpmC.
+// TestTpmCType checks that TPC-C names one of its types as the type whose commits are tpmC, and that other workloads
+// have no tpmC.
 func TestTpmCType(t *testing.T) {
 	spec := v1alpha1.Workload{TPCC: &v1alpha1.TPCC{}}
 	if typ := TpmCType(spec); !slices.Contains(TypesOf(spec), typ) {
@@ -134,7 +135,7 @@ func TestTpmCType(t *testing.T) {
 	}
 }
 
-// TestNumbers pins the numbers of the procedures: they travel between versions.
+// TestNumbers pins the procedure numbers, because processes of different versions exchange them.
 func TestNumbers(t *testing.T) {
 	r := Procedures()
 	pinned := map[txn.ProcID]string{1: "lookup", 2: "balance", 3: "writeCheck", 4: "depositChecking",
@@ -211,7 +212,7 @@ func TestDataSizes(t *testing.T) {
 	}
 }
 
-// heap returns the reachable memory, in bytes.
+// heap returns the size of the reachable heap, in bytes.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

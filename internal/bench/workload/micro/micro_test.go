@@ -32,7 +32,7 @@ func TestGenerator(t *testing.T) {
 			top := topology(c.regions, c.partitions)
 			place := top.Placement()
 			suite := workloadtest.Bind(t, New, v1alpha1.Micro{ItemsPerPartition: 500, GlobalPercent: c.globalPercent}, top, Procedures())
-			seconds := map[geo.Cell]int{} // of global transactions
+			seconds := map[geo.Cell]int{} // global transactions of clients in region 0, by second cell
 			global := 0
 			workloadtest.Shares(t, suite, 5000, func(home geo.Region, tx *txn.Transaction, r workload.Request) {
 				first, second := place.Cell(tx.Accesses[0].Key), place.Cell(tx.Accesses[1].Key)
@@ -57,7 +57,7 @@ func TestGenerator(t *testing.T) {
 	}
 }
 
-// TestRegionsWithoutRows checks that a region that is no home has no items, and that global transactions use only
+// TestRegionsWithoutRows checks that a region that is not a home has no items, and that global transactions use only
 // homes.
 func TestRegionsWithoutRows(t *testing.T) {
 	top := topology(3, 1)

@@ -14,8 +14,8 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// The numbers of foreign single-home and of dependent transactions follow the manifest, counted from the sent
-// transactions.
+// The numbers of foreign single-home and of dependent transactions match the manifest. The test counts them from the
+// transactions sent.
 func TestKnobs(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.RMW){
 		"foreign":   func(s *v1alpha1.RMW) { s.ForeignSingleHomePercent, s.MultiHomePercent = 40, 25 },
@@ -34,7 +34,7 @@ func TestKnobs(t *testing.T) {
 				c.AnyHome = "foreign transactions are asked for"
 			}
 			single, foreign, dependents, all := 0, 0, 0, 0
-			homes := map[geo.Region]int{} // of foreign transactions, relative to the client
+			homes := map[geo.Region]int{} // foreign transactions by home, relative to the client's region
 			workloadtest.Shares(t, c, 4000, func(region geo.Region, tx *txn.Transaction, _ workload.Request) {
 				all++
 				if tx.Proc == procDependent {
@@ -64,7 +64,7 @@ func TestKnobs(t *testing.T) {
 	}
 }
 
-// Dependent transactions are undone as a whole or not at all, and counted, as others are.
+// Dependent transactions are atomic and are counted like all other transactions.
 func TestDependentSuite(t *testing.T) {
 	spec := defaults
 	spec.DependentPercent, spec.MultiHomePercent, spec.ForeignSingleHomePercent = 50, 50, 50
@@ -74,7 +74,7 @@ func TestDependentSuite(t *testing.T) {
 	workloadtest.Streams(t, c, 200)
 }
 
-// mixed is a workload of two types: small transactions that only read, and large transactions on hot records.
+// mixed returns a workload of two types: small read-only transactions, and large transactions on hot records.
 func mixed() v1alpha1.RMW {
 	spec := defaults
 	spec.Types = []v1alpha1.RMWType{
@@ -84,7 +84,7 @@ func mixed() v1alpha1.RMW {
 	return spec
 }
 
-// Each type has its share, its keys, its skew and its homes.
+// Each type uses its configured share, keys, skew and homes.
 func TestTypes(t *testing.T) {
 	top := topology(2, 2)
 	kinds := [2]int{}
@@ -103,7 +103,7 @@ func TestTypes(t *testing.T) {
 	workloadtest.NearShare(t, "look", kinds[0], kinds[0]+kinds[1], 0.7)
 }
 
-// Mixes follow each other over the measured time, and a warm-up has the first.
+// Mixes follow each other over the measured time; the warm-up uses the first mix.
 func TestMixPhases(t *testing.T) {
 	spec := mixed()
 	spec.MixPhases = []v1alpha1.RMWMix{{Percents: []int32{100, 0}}, {Percents: []int32{20, 80}}, {Percents: []int32{50, 50}}}

@@ -70,7 +70,7 @@ func TestSuite(t *testing.T) {
 	workloadtest.Rows(t, c)
 	workloadtest.Ledger(t, c, 500)
 	workloadtest.Streams(t, c, 200)
-	workloadtest.Invariants(t, c, 200, "t0 altered at its end") // the payload of a record is not checked.
+	workloadtest.Invariants(t, c, 200, "t0 altered at its end") // no check covers a record's payload
 }
 
 func TestNewRefuses(t *testing.T) {

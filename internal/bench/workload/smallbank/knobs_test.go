@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/workloadtest"
 )
 
-// The numbers of foreign single-home and of dependent final phases follow the manifest, counted from the sent
-// transactions.
+// The numbers of foreign single-home transactions and of dependent final phases match the manifest. The test counts
+// them from the transactions sent.
 func TestKnobs(t *testing.T) {
 	for name, spec := range map[string]v1alpha1.SmallBank{
 		"foreign":                    {ForeignSingleHomePercent: 40, MultiHomePercent: 25, MultiPartitionPercent: 50},
@@ -64,7 +64,7 @@ func TestKnobs(t *testing.T) {
 	}
 }
 
-// Dependent transactions move money as phases do, and none is lost.
+// Dependent transactions move money like phases do, and no money is lost.
 func TestDependentSuite(t *testing.T) {
 	c := workloadtest.Bind(t, New, v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, DependentPercent: 60, PaddingBytes: 40},
 		topology(3, 2), Procedures())
@@ -72,7 +72,7 @@ func TestDependentSuite(t *testing.T) {
 	workloadtest.Streams(t, c, 1000)
 }
 
-// Padding is sent with the arguments of all phases, is returned after their results, and changes nothing else.
+// The arguments of every phase carry padding, and every result returns it. Padding changes nothing else.
 func TestPadding(t *testing.T) {
 	const padding = 250
 	plain := v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, DependentPercent: 30}
@@ -112,7 +112,7 @@ func TestPadding(t *testing.T) {
 	}
 }
 
-// Mixes follow each other over the measured time, and a warm-up has the first.
+// Mixes follow each other over the measured time; the warm-up uses the first mix.
 func TestMixPhases(t *testing.T) {
 	spec := v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, DependentPercent: 100, MixPhases: []v1alpha1.SmallBankMix{{Balance: 100}, {Balance: 30, Amalgamate: 70}}}
 	s := newSmallBank(t, spec, topology(2, 2))

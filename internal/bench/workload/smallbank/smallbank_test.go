@@ -142,7 +142,7 @@ func TestSuite(t *testing.T) {
 	c := workloadtest.Bind(t, New, v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, HotPercent: 50},
 		topology(2, 2), Procedures())
 	workloadtest.Rows(t, c)
-	// Amalgamate moves money, of which there is as much afterwards.
+	// Amalgamate moves money without changing the total.
 	workloadtest.Ledger(t, c, 5000, "amalgamate lost", "amalgamate doubled", "amalgamate invented")
 	workloadtest.Streams(t, c, 1000)
 	workloadtest.Invariants(t, c, 1000)
@@ -179,7 +179,7 @@ func TestGenerator(t *testing.T) {
 			spec := v1alpha1.SmallBank{Customers: 20_000, Mix: paperMix, MultiHomePercent: c.mh, MultiPartitionPercent: c.mp, HotPercent: c.hot}
 			var types [numTypes]int
 			finals, mh, all := 0, 0, 0
-			others := map[geo.Region]int{} // second homes, as seen from the first
+			others := map[geo.Region]int{} // second homes, relative to the first home
 			workloadtest.Shares(t, workloadtest.Bind(t, New, spec, top, Procedures()), 40_000/c.regions, func(region geo.Region, tx *txn.Transaction, r workload.Request) {
 				all++
 				types[r.Type]++
@@ -212,8 +212,8 @@ func TestGenerator(t *testing.T) {
 	}
 }
 
-// With lookups at any home the customers of multi-home transactions live anywhere, so that half of their lookups leave
-// one of two regions. Lookups of single-home transactions stay.
+// If lookups may go to any home, the customers of multi-home transactions are in any region. With two regions, half of
+// their lookups therefore leave the region. Lookups of single-home transactions stay local.
 func TestLookupsAtAnyHome(t *testing.T) {
 	top := topology(2, 2)
 	place := top.Placement()
@@ -315,7 +315,7 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// The check's message describes money without an origin.
+// The check's message reports money of unknown origin.
 func TestMessages(t *testing.T) {
 	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 200}, topology(1, 1))
 	st := loaded(t, s)
@@ -377,7 +377,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A sunflower turns to homes: no customer calls another region home.
+// A sunflower can only turn to homes; New rejects a region without rows.
 func TestSunflowerOfARegionWithoutRows(t *testing.T) {
 	top := topology(2, 2)
 	top.Homes = 1
@@ -387,7 +387,7 @@ func TestSunflowerOfARegionWithoutRows(t *testing.T) {
 	}
 }
 
-// TestMinimumCustomers checks that the number in the error is the least that works.
+// TestMinimumCustomers checks that the number in the error is the smallest valid number of customers.
 func TestMinimumCustomers(t *testing.T) {
 	p := geo.Placement{Regions: 3, Partitions: 2}
 	least := uint64(1)
@@ -399,7 +399,7 @@ func TestMinimumCustomers(t *testing.T) {
 			t.Fatalf("%d customers are enough, but %d are not", n, least-1)
 		}
 	}
-	// And it is enough to play with.
+	// The generator also works with this minimum.
 	s := newSmallBank(t, v1alpha1.SmallBank{Customers: int64(least), MultiHomePercent: 50, MultiPartitionPercent: 50, Mix: paperMix}, topology(3, 2))
 	for r := range geo.Region(3) {
 		g := s.NewGenerator(workload.GeneratorConfig{Region: r, Clients: 2, Stream: uint32(r)})

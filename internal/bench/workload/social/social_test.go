@@ -71,7 +71,7 @@ func TestGenerator(t *testing.T) {
 func TestSuite(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.Social){
 		"the paper's": nil,
-		// Half of the follows find a list full.
+		// Half of the follows find a full list.
 		"full lists": func(s *v1alpha1.Social) {
 			s.Mix = v1alpha1.SocialMix{TimelinePermille: 200, PostPermille: 100, FollowPermille: 700}
 			s.ProducersPerUser, s.ListLimit = 2, 3
@@ -88,8 +88,8 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// TestGraph checks that every user initially has as many producers and consumers as the manifest says, each once. The
-// number of them in other partitions follows the share of global follows.
+// TestGraph checks that every user initially has the configured numbers of distinct producers and consumers. The number
+// in other partitions follows the share of global follows.
 func TestGraph(t *testing.T) {
 	for name, c := range map[string]struct {
 		regions, partitions int
@@ -163,7 +163,8 @@ func numbers(n ...uint64) (b []byte) {
 	return b
 }
 
-// TestTimeline: a timeline has the newest posts of all producers, the newest first; of a user the newest are kept.
+// TestTimeline checks that a timeline lists the newest posts of all producers, newest first, and that each user keeps
+// only the newest posts.
 func TestTimeline(t *testing.T) {
 	top := topology(2, 1)
 	w, _ := bind(t, top, func(s *v1alpha1.Social) { s.ProducersPerUser, s.PostBytes, s.PostsPerUser = 2, 8, 2 })
@@ -177,7 +178,7 @@ func TestTimeline(t *testing.T) {
 	send(a, 10)
 	send(b, 5)
 	send(a, 30)
-	send(a, 20) // it was sent after the post at 30 and commits after it.
+	send(a, 20) // has an earlier time than the post at 30 but commits after it
 	send(user, 40)
 	for _, shown := range []uint16{1, 3, 20} {
 		args := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(numbers(user), shown), 8)
@@ -335,7 +336,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// FuzzProcedures: whatever arguments a procedure takes, and whatever rows it finds, it ends.
+// FuzzProcedures checks that every procedure terminates, whatever its arguments and the rows it reads.
 func FuzzProcedures(f *testing.F) {
 	row := list(numbers(0)).append(5)
 	f.Add(uint8(0), binary.BigEndian.AppendUint32(numbers(1), 20<<16|8), []byte(row))

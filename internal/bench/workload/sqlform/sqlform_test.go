@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/history"
 )
 
-// Text in braces applies only to recorded runs, and the version is an additional last parameter.
+// Text in braces applies only to recorded runs. There, the version is an additional last parameter.
 func TestStatementText(t *testing.T) {
 	s := &Statement{SQL: "update t set n = n + $2 {, prior = version, version = $v} where id = $1 returning n {, prior}"}
 	if got, want := s.Text(false), "update t set n = n + $2  where id = $1 returning n "; got != want {
@@ -46,7 +46,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// A row returns the values of its parameters, and names a column that has another type than expected.
+// A row returns the values of its parameters. The error names any column whose type is not the expected one.
 func TestRow(t *testing.T) {
 	const us = 1_767_225_600_000_123
 	var values [][]byte
@@ -73,7 +73,7 @@ func TestRow(t *testing.T) {
 	}
 }
 
-// answering is a connection that answers each statement by one row.
+// answering is a connection that answers each statement with one row.
 type answering struct {
 	rows  map[*Statement][]string
 	sent  []string
@@ -107,8 +107,7 @@ func (a *answering) Send() error {
 	return a.fails
 }
 
-// A recorded call appends the versions that its statements returned to its result. A call without recording reports
-// nothing.
+// A recorded call appends the versions that its statements returned to its result. An unrecorded call appends nothing.
 func TestCall(t *testing.T) {
 	read := &Statement{Name: "read", SQL: "select n {, version} from t where id = $1"}
 	write := &Statement{Name: "write", SQL: "update t set n = $2 {, prior = version, version = $v} where id = $1 returning id {, prior}"}

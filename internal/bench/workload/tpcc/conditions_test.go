@@ -63,9 +63,9 @@ func keep(table txn.Table, at, n int) func(txn.Ctx, txn.Key, []byte) (txn.Key, [
 	}
 }
 
-// TestConditions plants a mistake into a procedure for each consistency condition, and compares the conditions that
-// find it. Where a condition follows from others it cannot fail alone: 1 is 9 less 8 over all districts, and 4 is 6
-// over all orders.
+// TestConditions plants a bug in a procedure for each consistency condition and compares the set of conditions that
+// detect it. A condition that follows from others cannot fail alone: condition 1 is 9 minus 8, summed over all
+// districts, and 4 is 6 summed over all orders.
 func TestConditions(t *testing.T) {
 	const w, d, o = 1, 4, 3001
 	order := appendNewOrder(nil, w, d, 17, date, 5)
@@ -157,12 +157,12 @@ func TestConditions(t *testing.T) {
 			view := &store.View{Rows: st}
 			ctx := c.with
 			ctx.Ctx = view
-			// GetAll asks Get of the Ctx that it is called of.
+			// The embedded GetAll would call Get on the inner Ctx and bypass the tampered Get.
 			if _, err := c.p.Run(&all{&ctx}, c.args); err != nil {
 				t.Fatal(err)
 			}
 			defer st.Apply(0, st.Apply(1, view.Writes.Entries()))
-			// The audits of the shards, added up as package audit does.
+			// Sum the audits of all shards, as package audit does.
 			sums := map[string]int64{}
 			for home := range uint32(2) {
 				for name, v := range bank.Audit(shardOfHome{st.Rows(), home + 1}) {
@@ -186,12 +186,12 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// all is a Ctx whose GetAll gets one row after another from the wrapped Ctx.
+// all is a Ctx whose GetAll reads the rows one by one from the wrapped Ctx.
 type all struct{ txn.Ctx }
 
 func (a *all) GetAll(keys []txn.Key) ([][]byte, error) { return txn.GetEach(a.Ctx, keys) }
 
-// shardOfHome are the rows of one warehouse.
+// shardOfHome contains the rows of one warehouse.
 type shardOfHome struct {
 	workload.Rows
 	warehouse uint32
@@ -205,7 +205,7 @@ func (s shardOfHome) Each(f func(txn.Key, []byte)) {
 	})
 }
 
-// loadedDatabase is shared by the cases, each of which restores it.
+// loadedDatabase is shared by all cases; each case restores it.
 var loadedDatabase *workloadtest.Database
 
 func database(t *testing.T, w *TPCC) *workloadtest.Database {

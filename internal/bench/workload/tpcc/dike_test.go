@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/workloadtest"
 )
 
-// dikeSpec is a TPC-C with 1% of the rows, a mix, and nothing remote.
+// dikeSpec returns a TPC-C with 1% of the rows, the given mix, and no remote accesses.
 func dikeSpec(warehouses int32, m v1alpha1.TPCCMix) v1alpha1.TPCC {
 	s := spec(warehouses)
 	s.Mix, s.RowsPercent, s.RollbackPercent = m, 1, 0
@@ -23,7 +23,7 @@ func dikeSpec(warehouses int32, m v1alpha1.TPCCMix) v1alpha1.TPCC {
 	return s
 }
 
-// TestDikeSuite plays all that is Dike's with all that is TPC-C's.
+// TestDikeSuite runs the suite with Dike's transaction types and all TPC-C types together.
 func TestDikeSuite(t *testing.T) {
 	s := dikeSpec(1, v1alpha1.TPCCMix{NewOrder: 30, Payment: 20, OrderStatus: 2, Delivery: 3, StockLevel: 5, UpdateStock: 20, UpdateBalance: 10, SelectBalance: 10})
 	s.Remote = v1alpha1.TPCCRemote{DistributionRatioPercent: ptr(30), DistributionDegree: ptr(3), PaymentPercent: 15}
@@ -37,7 +37,7 @@ func TestDikeSuite(t *testing.T) {
 		"t5 altered at its end", "t6 altered at its start", "t6 altered at its end", "t8 altered at its end")
 }
 
-// TestUnevenSuite has the warehouses where Zipf's law puts them.
+// TestUnevenSuite runs the suite with warehouses distributed over partitions by Zipf's law.
 func TestUnevenSuite(t *testing.T) {
 	s := dikeSpec(4, v1alpha1.TPCCMix{NewOrder: 50, Payment: 40, UpdateBalance: 5, SelectBalance: 5})
 	s.Remote = v1alpha1.TPCCRemote{OrderLinePercent: ptr(5), PaymentPercent: 15}
@@ -89,8 +89,8 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestContention plays 180 clients whose contending transactions finish one after another, and all other transactions
-// in a constant time: figure 17(b).
+// TestContention simulates 180 clients. Contending transactions finish one after another, and all others take constant
+// time (figure 17(b)).
 func TestContention(t *testing.T) {
 	const part = 4 * time.Second
 	targets := []int32{30, 110, 150, 80, 50}
@@ -101,7 +101,7 @@ func TestContention(t *testing.T) {
 		clients, measured := 180/regions, part*time.Duration(len(targets))
 		var generators []workload.Generator
 		for r := range regions {
-			// Two generators in each region: they share its part.
+			// Two generators per region share the region's clients.
 			for half := range 2 {
 				generators = append(generators, w.NewGenerator(workload.GeneratorConfig{Region: geo.Region(r), Clients: clients / 2, FirstClient: half * clients / 2,
 					RegionClients: clients, Stream: uint32(2*r + half), Measured: measured}))
@@ -109,7 +109,7 @@ func TestContention(t *testing.T) {
 		}
 		const step = time.Millisecond
 		type client struct{ generator, number int }
-		var queue []client // for the contended row, which each client holds for a step
+		var queue []client // clients that wait for the contended row; each client holds it for one step
 		ends := map[time.Duration][]client{}
 		row := txn.Key(appendDistrictKey(nil, contendedWarehouse, contendedDistrict))
 		sums, samples := make([]int, len(targets)), make([]int, len(targets))
@@ -227,7 +227,7 @@ func TestUnevenWarehouses(t *testing.T) {
 			}
 		}
 	}
-	// No partition is left without a warehouse.
+	// Every partition has at least one warehouse.
 	s := dikeSpec(1, v1alpha1.TPCCMix{NewOrder: 100})
 	s.Dike = &v1alpha1.TPCCDike{WarehousesThetaPercent: ptr(1000)}
 	w := newTPCC(t, s, topology(3, 3))
@@ -238,7 +238,8 @@ func TestUnevenWarehouses(t *testing.T) {
 	}
 }
 
-// TestSnapshot lets a selectBalance see one update of a group in part.
+// TestSnapshot checks that verification detects a committed selectBalance that saw only one balance of its group
+// updated.
 func TestSnapshot(t *testing.T) {
 	w := newTPCC(t, dikeSpec(4, v1alpha1.TPCCMix{SelectBalance: 100}), topology(1, 1))
 	d := loaded(t, w)

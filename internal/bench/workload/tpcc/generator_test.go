@@ -22,8 +22,8 @@ func nextOf(w *TPCC, n int) (*txn.Transaction, workload.Request) {
 	return tx, g.Next(0, 0, tx)
 }
 
-// Without Dike's parameters the transactions of a seed are the same as before these parameters existed: published
-// results remain reproducible.
+// Without Dike's parameters, a seed produces the same transactions as before these parameters existed, which keeps
+// published results reproducible.
 func TestTransactionsStay(t *testing.T) {
 	hash := fnv.New64a()
 	for name, change := range map[string]func(*v1alpha1.TPCC){
@@ -157,7 +157,7 @@ func countShares(counts *[numShares]workload.Count, w *TPCC, tx *txn.Transaction
 	}
 }
 
-// TestDraws looks at the arguments that a generator draws (clauses 2.4.1 to 2.8.1).
+// TestDraws checks the arguments that a generator draws (clauses 2.4.1 to 2.8.1).
 func TestDraws(t *testing.T) {
 	for _, districts := range []v1alpha1.TPCCDistricts{v1alpha1.DistrictsAny, v1alpha1.DistrictsOwn} {
 		s := spec(2)
@@ -218,7 +218,7 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// TestTerminals: the clients of a region fill its warehouses evenly, whatever generators they belong to.
+// TestTerminals checks that the clients of a region fill its warehouses evenly, regardless of their generators.
 func TestTerminals(t *testing.T) {
 	top := topology(2, 2)
 	w := newTPCC(t, spec(3), top)
@@ -271,7 +271,8 @@ func TestAnyWarehouse(t *testing.T) {
 	}
 }
 
-// TestFewerRows: a warehouse with a hundredth of the rows keeps all conditions, and every transaction finds its rows.
+// TestFewerRows checks that a warehouse with 1% of the rows satisfies all conditions and that every transaction finds
+// its rows.
 func TestFewerRows(t *testing.T) {
 	s := spec(1)
 	s.RowsPercent = 1
@@ -321,7 +322,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// ledgerOf is a ledger without unknown outcomes.
+// ledgerOf returns a ledger without unknown outcomes.
 func ledgerOf(payments, orders, quantity, deliveries int64) workload.Ledger {
 	l := workload.Ledger{}
 	for i, n := range [numSums]int64{payments, orders, quantity, deliveries} {
@@ -340,7 +341,7 @@ func TestSuite(t *testing.T) {
 	workloadtest.Shares(t, c, 6000, nil)
 	workloadtest.Ledger(t, c, 3000)
 	workloadtest.Streams(t, c, 500)
-	// Rows end with texts, of which the consistency conditions say nothing, as of O_ENTRY_D and O_ALL_LOCAL.
+	// Rows end with texts. The consistency conditions do not cover these texts, nor O_ENTRY_D and O_ALL_LOCAL.
 	workloadtest.Invariants(t, c, 200, "t1 altered at its end", "t2 altered at its end", "t3 altered at its end", "t4 altered at its end",
 		"t5 altered at its end", "t6 altered at its start", "t6 altered at its end", "t8 altered at its end")
 }
@@ -349,7 +350,7 @@ func TestCommittedRollback(t *testing.T) {
 	w := newTPCC(t, spec(1), topology(2, 1))
 	d := database(t, w)
 	g := w.NewGenerator(workload.GeneratorConfig{Clients: 4, Stream: 1})
-	// An order with an unused item that is committed all the same.
+	// Commit an order despite its unused item.
 	for i := 0; ; i++ {
 		tx := &txn.Transaction{ID: txn.ID(100_000 + i)}
 		if r := g.Next(0, 0, tx); r.Type == typeNewOrder && g.(*generator).terminals[0].rollback {

@@ -45,7 +45,7 @@ func loaded(t testing.TB, w *TPCC) *workloadtest.Database {
 	return workloadtest.New(t, Procedures()...).Load(w, w.topology)
 }
 
-// verify returns the names of the checks that do not pass, and logs why.
+// verify returns the names of the failed checks and logs the reasons.
 func verify(t testing.TB, w *TPCC, ledger workload.Ledger, copies ...map[string]int64) (failed []string) {
 	t.Helper()
 	for _, c := range w.Verify(workloadtest.Copies(copies...), ledger) {
@@ -57,7 +57,7 @@ func verify(t testing.TB, w *TPCC, ledger workload.Ledger, copies ...map[string]
 	return failed
 }
 
-// TestRows loads two warehouses in each of two cells and looks at all rows (clause 4.3.3.1).
+// TestRows loads two warehouses in each of two cells and checks all rows (clause 4.3.3.1).
 func TestRows(t *testing.T) {
 	top := topology(2, 1)
 	w := newTPCC(t, spec(1), top)
@@ -100,7 +100,7 @@ func TestRows(t *testing.T) {
 			}
 		})
 	}
-	// A warehouse: order lines are random, 5 to 15 for each of 30,000 orders.
+	// These numbers of rows are exact. Order lines are random: 5 to 15 for each of a warehouse's 30,000 orders.
 	for table, want := range map[txn.Table]int{tableWarehouse: 2, tableDistrict: 20, tableCustomer: 60_000, tableStock: 200_000, tableHistory: 60_000,
 		tableOrder: 60_000, tableNewOrder: 18_000, tableCustomersByName: 60_000, tableOrdersByCustomer: 60_000} {
 		if seen[table] != want {
@@ -146,7 +146,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestPermutation: each customer of a district has one order (clause 4.3.3.1), and the index by customer finds it.
+// TestPermutation checks that each customer of a district has one order (clause 4.3.3.1), and that the index by
+// customer finds it.
 func TestPermutation(t *testing.T) {
 	w := newTPCC(t, spec(1), topology(1, 1))
 	st := store.NewHash()
@@ -398,7 +399,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkRows makes the rows of a warehouse and drops them.
+// BenchmarkRows generates the rows of a warehouse and discards them.
 func BenchmarkRows(b *testing.B) {
 	w := newTPCC(b, spec(1), topology(1, 1))
 	b.ReportAllocs()

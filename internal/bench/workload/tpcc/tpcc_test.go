@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 )
 
-// rng is the random generator of tests; it is the same in each run.
+// rng is the random generator of the tests. Its seed is fixed.
 var rng = rand.New(rand.NewPCG(1, 2))
 
 // date is the date of the transactions in tests.
@@ -51,7 +51,7 @@ func TestNewOrder(t *testing.T) {
 		}
 		return out
 	}
-	// Items 5 and 7 are twice original, so that the first and the last line are brand.
+	// Items 5 and 7 are "original" in both the item and the stock row, which makes the first and the last line brand.
 	for _, k := range [][]byte{appendItemKey(nil, 5), appendItemKey(nil, 7), appendStockKey(nil, 1, 5), appendStockKey(nil, 1, 7)} {
 		v := at(t, d, k)
 		copy(v[len(v)-10:], original)
@@ -129,7 +129,7 @@ func TestNewOrder(t *testing.T) {
 	}
 }
 
-// TestRollback: an order with an unused item leaves no trace (clause 2.4.1.4).
+// TestRollback checks that an order with an unused item leaves no trace (clause 2.4.1.4).
 func TestRollback(t *testing.T) {
 	w := newTPCC(t, spec(1), topology(1, 1))
 	d := loaded(t, w)
@@ -341,18 +341,18 @@ func FuzzArguments(f *testing.F) {
 			}
 			seen[a.Key] = true
 		}
-		// In an empty database nothing is found.
+		// In an empty database, every procedure except delivery returns an error.
 		if _, err := p.Run(&store.View{Rows: store.NewHash()}, args); err == nil && p != delivery {
 			t.Fatalf("%s succeeds in an empty database", p.Name)
 		}
-		// Nor does a procedure fall over rows that are no rows.
+		// A procedure returns an error on malformed rows.
 		if _, err := p.Run(&store.View{Rows: damaged{}}, args); err == nil {
 			t.Fatalf("%s succeeds on damaged rows", p.Name)
 		}
 	})
 }
 
-// damaged is a state in which every row is there, with a value that is too short.
+// damaged is a state in which every row exists, with a value that is too short.
 type damaged struct{}
 
 func (damaged) Get(txn.Key) (store.Record, bool) { return store.Record{Value: []byte{1}}, true }
@@ -374,8 +374,8 @@ func samples(t testing.TB, w *TPCC) []*txn.Transaction {
 	return out
 }
 
-// TestForms plays the same transactions in several ways: plain, in their traced forms, and by a task to which the rows
-// are supplied as it asks for them. All must answer alike and leave the same rows.
+// TestForms runs the same transactions in several ways: plainly, in their traced forms, and by a task that receives
+// rows as it requests them. All forms must return the same results and leave the same rows.
 func TestForms(t *testing.T) {
 	s := spec(1)
 	s.RollbackPercent = 10
@@ -383,7 +383,7 @@ func TestForms(t *testing.T) {
 	plain, traced := loaded(t, w), workloadtest.NewTraced(t, Procedures()...).Load(w, w.topology)
 	g := w.NewGenerator(workload.GeneratorConfig{Clients: 10, Stream: 1})
 	registry := txn.NewRegistry(Procedures()...)
-	// The most round trips of each type, with the footprint as a hint and without.
+	// The maximum number of round trips per type, with the footprint as a hint and without.
 	var hinted, interactive [numTypes]int
 	for i := range 2000 {
 		tx := &txn.Transaction{ID: txn.ID(i + 1)}
@@ -423,8 +423,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// runTask runs a transaction by a task on the database's rows, and raises trips to the number of round trips that it
-// takes.
+// runTask runs a transaction as a task on the database's rows. It raises trips to the number of round trips if that is
+// higher.
 func runTask(t *testing.T, procs *txn.Registry, tx *txn.Transaction, d *workloadtest.Database, interactive bool, trips *int) txn.Outcome {
 	t.Helper()
 	k := rerun.New(procs, tx, d.Hash, interactive)
@@ -448,7 +448,7 @@ func runTask(t *testing.T, procs *txn.Registry, tx *txn.Transaction, d *workload
 	return txn.Outcome{ID: tx.ID, Status: txn.Committed, Result: result}
 }
 
-// BenchmarkProcedures declares and runs transactions of each type on a loaded warehouse. Their writes are thrown away.
+// BenchmarkProcedures declares and runs transactions of each type on a loaded warehouse. It discards their writes.
 func BenchmarkProcedures(b *testing.B) {
 	w := newTPCC(b, spec(1), topology(1, 1))
 	d := loaded(b, w)

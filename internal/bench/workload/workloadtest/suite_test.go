@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/ycsb"
 )
 
-// failing records the failures of the code that is tested with it, and its log messages about them.
+// failing records the failures and log messages of the code under test.
 type failing struct {
 	testing.TB
 	failures []string
@@ -35,7 +35,7 @@ func (f *failing) Fatal(args ...any) {
 }
 func (f *failing) Fatalf(format string, args ...any) { f.Fatal(fmt.Sprintf(format, args...)) }
 
-// failures returns what fails in a test.
+// failures returns the failure messages of test.
 func failures(t *testing.T, test func(testing.TB)) (all string) {
 	f := &failing{TB: t}
 	defer func() {
@@ -57,12 +57,12 @@ var top = &geo.Topology{Regions: []string{"us", "eu"}, Partitions: 2, Replicas: 
 type broken struct {
 	workload.Workload
 	name       func(txn.Key) string
-	home       bool   // all clients are of the first region
-	seed       uint64 // in place of the suite's, unless it is 0
+	home       bool   // all clients are in the first region
+	seed       uint64 // replaces the suite's seed unless it is 0
 	rows       func(right func(geo.Cell, func(txn.Key, []byte)), c geo.Cell, put func(txn.Key, []byte))
 	everywhere func(put func(txn.Key, []byte))
 	generator  func(workload.Generator) workload.Generator
-	stream     uint32 // of all generators, plus 1
+	stream     uint32 // stream of all generators plus 1; 0 keeps the suite's streams
 	verify     func([]workload.Check) []workload.Check
 	judge      func(right verifier, copies []workload.Copy, l workload.Ledger) []workload.Check
 }
@@ -298,7 +298,7 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 	}
 }
 
-// half counts every second multi-home transaction only.
+// half counts only every second multi-home transaction.
 type half struct{ workload.Generator }
 
 func (h half) Realised() []workload.Count {
@@ -312,12 +312,12 @@ type mute struct{ workload.Generator }
 
 func (m mute) Realised() []workload.Count { return make([]workload.Count, len(m.Generator.Realised())) }
 
-// wide counts one share more.
+// wide reports an additional share.
 type wide struct{ workload.Generator }
 
 func (w wide) Realised() []workload.Count { return append(w.Generator.Realised(), workload.Count{}) }
 
-// eager counts the warm-up, too.
+// eager also counts the warm-up.
 type eager struct{ workload.Generator }
 
 func (e eager) Realised() []workload.Count {
@@ -326,7 +326,7 @@ func (e eager) Realised() []workload.Count {
 	return counts
 }
 
-// thrifty uses the memory of the last transaction again.
+// thrifty reuses the memory of the previous transaction.
 type thrifty struct {
 	workload.Generator
 	args, accesses bool
@@ -345,7 +345,7 @@ func (g *thrifty) Next(client int, elapsed time.Duration, t *txn.Transaction) wo
 	return r
 }
 
-// labelled writes its stream into the end of each tenth transaction's arguments, as a part of the payload.
+// labelled writes its stream number at the end of every tenth transaction's arguments, as part of the payload.
 type labelled struct {
 	workload.Generator
 	stream byte
@@ -360,7 +360,7 @@ func (g *labelled) Next(client int, elapsed time.Duration, t *txn.Transaction) w
 	return r
 }
 
-// modest says that all is local.
+// modest reports every transaction as local.
 type modest struct{ workload.Generator }
 
 func (m modest) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
@@ -390,7 +390,7 @@ func TestNearShare(t *testing.T) {
 	}
 }
 
-// The class of a transaction whose footprint is a hint is the class of the touched rows.
+// If a footprint is only a hint, the class of the transaction depends on the rows that it touches.
 func TestClassOfHints(t *testing.T) {
 	keys := []txn.Key{txn.IntKey(0, 0), txn.IntKey(0, 1), txn.IntKey(0, 2)} // us/0, us/1, eu/0
 	p := &txn.Procedure{ID: 1, Name: "hinted", Declare: func([]byte, *txn.Footprint) error { return nil }, Run: func(c txn.Ctx, args []byte) ([]byte, error) {
@@ -419,7 +419,8 @@ func TestClassOfHints(t *testing.T) {
 	}
 }
 
-// A footprint that names untouched rows costs locks and round trips, although the results are correct.
+// The suite reports a footprint that names untouched rows: it costs locks and round trips although the results are
+// correct.
 func TestSharesFindsWhatIsDeclaredInVain(t *testing.T) {
 	group := txn.Prefix(txn.OrderedKey(3, 0, nil, nil))
 	for name, c := range map[string]struct {
@@ -454,7 +455,7 @@ func TestSharesFindsWhatIsDeclaredInVain(t *testing.T) {
 	}
 }
 
-// A mistake that all transactions make is reported once, and with the workload's names of rows.
+// A mistake that all transactions make is reported once, with the workload's row names.
 func TestMistakesAreReportedOnce(t *testing.T) {
 	suite := workloadtest.Bind(t, rmw.New, v1alpha1.RMW{Records: 4000, RecordsPerTransaction: 4, WritesPerTransaction: 2, ValueBytes: 16}, top, nil)
 	p := *rmw.Procedures()[0]
@@ -473,7 +474,7 @@ func TestMistakesAreReportedOnce(t *testing.T) {
 	}
 }
 
-// KeyName gets the keys of groups, too.
+// KeyName is also called with keys of groups.
 func TestRowsNamesGroups(t *testing.T) {
 	suite := workloadtest.Bind(t, ycsb.New, v1alpha1.YCSB{Records: 400, FieldCount: 1, FieldBytes: 8, OperationsPerTransaction: 1, MaxScanRecords: 5,
 		Mix: &v1alpha1.YCSBMix{Scan: 100}, Distribution: v1alpha1.YCSBUniform}, top, ycsb.Procedures())
@@ -494,7 +495,7 @@ func TestRowsNamesGroups(t *testing.T) {
 	}
 }
 
-// Two streams that insert the same records are found although each is right alone.
+// The suite detects two streams that insert the same records, although each stream is correct alone.
 func TestStreamsFindsCollisions(t *testing.T) {
 	suite := workloadtest.Bind(t, ycsb.New, v1alpha1.YCSB{Records: 400, FieldCount: 1, FieldBytes: 8, OperationsPerTransaction: 1,
 		Mix: &v1alpha1.YCSBMix{Read: 50, Insert: 50}, Distribution: v1alpha1.YCSBUniform}, top, ycsb.Procedures())

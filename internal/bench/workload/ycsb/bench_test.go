@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/workloadtest"
 )
 
-// single is the transaction form of a mix of one operation, on records of the usual size.
+// single returns the transaction form of mix m, on records of the usual size.
 func single(m v1alpha1.YCSBMix, operations int32) v1alpha1.YCSB {
 	spec := defaults("")
 	spec.Mix, spec.Records, spec.FieldCount, spec.FieldBytes, spec.OperationsPerTransaction = &m, 100_000, 10, 100, operations
@@ -48,7 +48,7 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// made returns transactions of a mix.
+// made returns generated transactions of spec.
 func made(b *testing.B, spec v1alpha1.YCSB) (txns []*txn.Transaction) {
 	g := bind(b, spec, topology(2, 1)).NewGenerator(workload.GeneratorConfig{Clients: 1})
 	for i := range 1000 {

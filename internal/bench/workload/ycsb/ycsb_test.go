@@ -37,7 +37,8 @@ func bind(t testing.TB, spec v1alpha1.YCSB, top *geo.Topology) *YCSB {
 	return w
 }
 
-// merged is the operations of a transaction with the pieces of a scan put together, and the scans' lengths.
+// merged returns the operation kinds of a transaction, with the pieces of each scan merged into one, and the lengths of
+// the scans.
 func merged(w *YCSB, a args) (kinds []kind, scans []int) {
 	for i := 0; i < a.operations(); i++ {
 		o := a.operation(i)
@@ -147,7 +148,7 @@ func TestGenerator(t *testing.T) {
 func TestSuite(t *testing.T) {
 	few := func(preset v1alpha1.YCSBPreset) v1alpha1.YCSB {
 		s := defaults(preset)
-		s.Records, s.ThetaPercent = 20_000, 0 // Hardly any record is written twice.
+		s.Records, s.ThetaPercent = 20_000, 0 // Few records are written more than once.
 		return s
 	}
 	ten := defaults("")
@@ -163,7 +164,7 @@ func TestSuite(t *testing.T) {
 		"inserts among scans":     {few("E"), []string{"insert doubled"}, nil},
 		"F":                       {few("F"), nil, nil},
 		"whole read-modify-write": {whole, nil, nil},
-		// A blind update sets the counter, with which records begin, back to 0.
+		// A blind update resets the counter at the start of a record to 0.
 		"blind updates":  {blind, []string{"update doubled"}, []string{"t0 altered at its start"}},
 		"ten operations": {ten, nil, nil},
 	} {
@@ -178,7 +179,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// With blind updates a generator knows how many different records of a region it has written.
+// With blind updates, a generator counts the distinct records of a region that it has written.
 func TestLedgerOfBlindUpdates(t *testing.T) {
 	spec := defaults("")
 	spec.Mix = &v1alpha1.YCSBMix{Update: 100}
@@ -223,7 +224,7 @@ func TestLedgerOfBlindUpdates(t *testing.T) {
 	}
 }
 
-// The number of foreign single-home transactions follows the manifest, counted from the sent transactions.
+// The number of foreign single-home transactions matches the manifest. The test counts them from the transactions sent.
 func TestForeign(t *testing.T) {
 	spec := defaults("A")
 	spec.OperationsPerTransaction, spec.MultiHomePercent, spec.ForeignSingleHomePercent = 4, 30, 45
@@ -283,7 +284,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestRows: the records lie evenly.
+// TestRows checks that the records are distributed evenly.
 func TestRows(t *testing.T) {
 	for _, preset := range []v1alpha1.YCSBPreset{"A", "E"} {
 		spec := defaults(preset)
@@ -409,7 +410,7 @@ func TestInserts(t *testing.T) {
 	}
 }
 
-// A scan of the end of a cell finds the records that any stream inserted there.
+// A scan at the end of a cell finds the records that any stream inserted there.
 func TestScanMeetsInserts(t *testing.T) {
 	spec := defaults("E")
 	spec.Records, spec.FieldCount, spec.FieldBytes = 100, 1, 1
@@ -456,7 +457,7 @@ func TestScanMeetsInserts(t *testing.T) {
 	}
 }
 
-// encode makes arguments.
+// encode returns encoded arguments.
 func encode(fields, fieldBytes int, writer uint64, operations []operation, payload []byte) args {
 	b := appendHead(nil, len(operations), fields, fieldBytes, writer)
 	for _, o := range operations {
@@ -523,7 +524,7 @@ func TestOperations(t *testing.T) {
 	})
 }
 
-// choices counts the numbers of the records that a pool's draws choose.
+// choices counts how often the draws of a pool choose each record number.
 func choices(w *YCSB, draws int) map[uint64]int {
 	g := w.newGenerator(workload.GeneratorConfig{})
 	got := map[uint64]int{}
@@ -654,7 +655,7 @@ func TestAnywhere(t *testing.T) {
 			g := w.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 3, Region: 1})
 			const n = 20_000
 			st.Play(g, 1, n, 0, nil)
-			// A result is invalid when a share is off by more than a point.
+			// A result is invalid if a share is off by more than one percentage point.
 			for i, share := range w.Shares() {
 				c := g.Realised()[i]
 				if off := math.Abs(1e6*float64(c.Hits)/n - float64(share.ConfiguredPPM)); off > 10_000 || c.Of != n {

@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// The transaction of the engine benchmark: it reads and overwrites records of 100 bytes.
+// The benchmark's transaction reads and overwrites records of 100 bytes.
 const (
 	benchRows  = 100_000
 	benchValue = 100
@@ -79,7 +79,7 @@ func benchTxns(n, keys, value int) []*txn.Transaction {
 	return out
 }
 
-// benchEnv is an environment without a network: it keeps the node's messages for the benchmark.
+// benchEnv is an environment without a network: it collects the node's messages for the benchmark.
 type benchEnv struct {
 	sent    []protocol.Message
 	timers  []protocol.Timer
@@ -113,15 +113,15 @@ func benchNode(self geo.NodeID, partitions int) (*Replica, *benchEnv) {
 	return r, env
 }
 
-// positions says that the first entry is a sequencer's batch.
+// positions returns a message with one log entry: a batch of the sequencer, at position first.
 func positions(first uint64, sequencer geo.NodeID, number uint64, readers batchlog.Set) *batchlog.Positions {
 	return &batchlog.Positions{Term: 1, First: first, Entries: []batchlog.Ordered{
 		{Batch: batchlog.BatchID{Sequencer: sequencer, Number: number}, Readers: readers},
 	}}
 }
 
-// cpuTime is the CPU time of the process in nanoseconds, garbage collection included. It means more than the wall time
-// on a machine with other work.
+// cpuTime returns the process's CPU time in nanoseconds, including garbage collection. Other load on the machine
+// affects it less than wall time.
 func cpuTime(b *testing.B) int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -130,7 +130,7 @@ func cpuTime(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// measureCPU reports the CPU time per operation.
+// measureCPU starts a measurement. The returned function reports the CPU time per operation since then, in nanoseconds.
 func measureCPU(b *testing.B) func() {
 	start := cpuTime(b)
 	return func() { b.ReportMetric(float64(cpuTime(b)-start)/float64(b.N), "cpu-ns/op") }
@@ -157,7 +157,7 @@ func BenchmarkCosts(b *testing.B) {
 			}
 			env.sent = env.sent[:0]
 		}
-		return float64(cpuTime(b)-start) / float64(b.N) / 2 // a message in and a message out
+		return float64(cpuTime(b)-start) / float64(b.N) / 2 // each iteration receives one message and sends one
 	}()
 	const keys, small, large = 10, 1, 1000
 	remote := func(value int) float64 {
@@ -174,8 +174,8 @@ func BenchmarkCosts(b *testing.B) {
 	b.ReportMetric((s-size*perByte)/(2*keys), "ns/key")
 }
 
-// BenchmarkLocal measures a transaction of 10 reads and writes at its client's node: submitted, sequenced, encoded for
-// the other region, ordered, executed, answered; 100 per batch.
+// BenchmarkLocal measures a transaction of 10 reads and writes at its client's node, in batches of 100. The node
+// accepts, sequences, encodes (for the other region), orders, executes and answers it.
 func BenchmarkLocal(b *testing.B) {
 	const batch = 100
 	txns := benchTxns(10_000, 10, benchValue)
@@ -204,7 +204,7 @@ func BenchmarkLocal(b *testing.B) {
 	}
 }
 
-// BenchmarkRemote is the same transaction in a copy elsewhere: decoded and executed.
+// BenchmarkRemote measures the same transaction in another copy, which decodes and executes it.
 func BenchmarkRemote(b *testing.B) {
 	b.ReportAllocs()
 	benchRemote(b, 10, benchValue, func(cpu float64) { b.ReportMetric(cpu, "cpu-ns/op") })
@@ -250,8 +250,8 @@ func benchRemote(b *testing.B, keys, value int, report func(cpu float64)) {
 	}
 }
 
-// BenchmarkMultiPartition measures a transaction over two partitions at a node of one of them: it is decoded, locked,
-// read, exchanged, executed.
+// BenchmarkMultiPartition measures a transaction on two partitions at a node of one of them. The node decodes it, locks
+// and reads its rows, exchanges the reads, and executes it.
 func BenchmarkMultiPartition(b *testing.B) {
 	const batch = 100
 	txns := benchTxns(1000, 10, benchValue)

@@ -53,7 +53,7 @@ type acknowledging struct {
 
 type heldAnswer struct {
 	outcome txn.Outcome
-	missing int // regions
+	missing int // regions that have not acknowledged
 }
 
 // acknowledgement requests an acknowledgement, or is the acknowledgement if given is set.

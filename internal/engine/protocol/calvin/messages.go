@@ -13,18 +13,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds that are calvin's own.
+// Message kinds that only Calvin uses.
 const (
 	kindSubBatch = 1 + iota
 	kindCopy
 )
 
-// SubBatch carries, from a sequencer to a scheduler, the transactions of a batch that touch the scheduler's partition.
-// With ordering epochs, Batch is the epoch, and the message says that the sequencer has closed all epochs up to it.
+// SubBatch carries the transactions of a batch that touch a scheduler's partition from a sequencer to that scheduler.
+// With ordering epochs, Batch is the epoch, and the message also states that the sequencer has closed all epochs up to
+// it.
 type SubBatch struct {
 	Batch uint64
-	// Indexes are the transactions' places in the whole batch, ascending: with the batch's position in the log they
-	// name a transaction to all its participants.
+	// Indexes are the transactions' indexes in the whole batch, ascending. An index and the batch's log position identify
+	// a transaction to all its participants.
 	Indexes []uint32
 	Txns    []*txn.Transaction
 	size    int
@@ -35,6 +36,8 @@ func newSubBatch(batch uint64, indexes []uint32, txns []*txn.Transaction) *SubBa
 	m.size = codec.SizeUvarint(batch) + codec.SizeUvarint(uint64(len(txns)))
 	next := uint32(0)
 	for i, t := range txns {
+		// Indexes ascend strictly, so the distance from the smallest possible next index is encoded: usually 0, which takes
+		// one byte.
 		m.size += codec.SizeUvarint(uint64(indexes[i]-next)) + codec.SizeTransaction(t)
 		next = indexes[i] + 1
 	}
@@ -71,12 +74,14 @@ func (m *SubBatch) String() string {
 	return s
 }
 
-// maxBatch bounds the transactions of a batch that a decoder takes.
+// maxBatch is the largest number of transactions in a batch that a decoder accepts.
 const maxBatch = 1 << 24
 
 func decodeSubBatch(body []byte, procs *txn.Registry) (*SubBatch, error) {
 	r := codec.NewReader(body)
 	m := &SubBatch{Batch: r.Uvarint(), size: len(body)}
+	// A transaction takes at least one byte for its index and MinTransaction bytes, which bounds the allocation below by
+	// the body's length.
 	n := r.Count(1 + codec.MinTransaction)
 	if n > 0 {
 		m.Indexes = make([]uint32, n)
@@ -92,6 +97,7 @@ func decodeSubBatch(body []byte, procs *txn.Registry) (*SubBatch, error) {
 		if err != nil {
 			return nil, err
 		}
+		// A distance alone is within the bound; their sum may not be.
 		if next > maxBatch {
 			return nil, fmt.Errorf("a batch of %d transactions is longer than %d", next, maxBatch)
 		}
@@ -100,7 +106,7 @@ func decodeSubBatch(body []byte, procs *txn.Registry) (*SubBatch, error) {
 	return m, r.Done()
 }
 
-// Copy carries a sub-batch with a log position from one scheduler of a partition to another that lacks it.
+// Copy carries the sub-batch of a log position from one scheduler of a partition to another that has not received it.
 type Copy struct {
 	Sequencer geo.NodeID
 	*SubBatch

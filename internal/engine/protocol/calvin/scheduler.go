@@ -6,24 +6,23 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// scheduler takes the batches in the order of the log and hands their transactions to the executor (Thomson 2012,
-// section 3.4).
+// scheduler takes the batches in log order and submits their transactions to the executor (Thomson 2012, section 3.4).
 type scheduler struct {
 	r *Replica
-	// reader takes the batches from the log; nil with ordering epochs.
+	// reader reads the batches from the log; nil with ordering epochs.
 	reader *batchlog.Reader[*SubBatch]
 	// position counts the batches that have run.
 	position uint64
-	foreign  int64 // other sequencers' transactions that were handed to the executor
+	foreign  int64 // other sequencers' transactions that were submitted to the executor
 }
 
-// read takes the batch at the log's current position.
+// read schedules the batch at the log's current position.
 func (s *scheduler) read(o batchlog.Ordered, m *SubBatch) {
 	s.position = s.r.log.Position()
 	s.schedule(o.Batch.Sequencer, m)
 }
 
-// schedule hands over the transactions of the batch at the current position.
+// schedule submits the transactions of a batch at the current position to the executor.
 func (s *scheduler) schedule(sequencer geo.NodeID, m *SubBatch) {
 	s.foreign += int64(s.r.foreign(sequencer, m))
 	for i, t := range m.Txns {
@@ -31,7 +30,7 @@ func (s *scheduler) schedule(sequencer geo.NodeID, m *SubBatch) {
 	}
 }
 
-// foreign returns the number of transactions of a batch whose clients are at other nodes.
+// foreign returns the number of transactions in a batch that clients of other nodes submitted.
 func (r *Replica) foreign(sequencer geo.NodeID, m *SubBatch) int {
 	if sequencer == r.self {
 		return 0

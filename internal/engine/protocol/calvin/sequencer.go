@@ -16,8 +16,8 @@ type sequencer struct {
 	r        *Replica
 	interval time.Duration
 
-	batch  []*txn.Transaction // being collected
-	number uint64             // of the batch being collected
+	batch  []*txn.Transaction // the batch that is being collected
+	number uint64             // number of the batch that is being collected
 	// sent are the batches without a known log position, ascending: see batchlog.
 	sent queue.Queue[sentBatch]
 	free [][]*txn.Transaction
@@ -37,7 +37,7 @@ type sequencer struct {
 	parts   [][]*txn.Transaction
 }
 
-// sentBatch is a batch that was sent.
+// sentBatch is a batch without a known log position.
 type sentBatch struct {
 	number uint64
 	txns   []*txn.Transaction
@@ -191,7 +191,7 @@ func (s *sequencer) answer(o txn.Outcome) {
 	}
 }
 
-// reply sends a client its transaction's outcome.
+// reply sends a transaction's outcome to its client.
 func (s *sequencer) reply(o txn.Outcome) {
 	s.unanswered--
 	s.r.env.Reply(o)

@@ -37,7 +37,7 @@ func TestGroups(t *testing.T) {
 	protocoltest.Groups(t, calvin.Engine, nil)
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce identical traces.
 func TestReproducible(t *testing.T) {
 	for name, given := range settings {
 		t.Run(name, func(t *testing.T) { protocoltest.Reproducible(t, calvin.Engine, given) })
@@ -51,7 +51,7 @@ func TestLaw(t *testing.T) {
 	}
 }
 
-// The log survives its leader, and copies survive the loss of a region, with ordering consensus.
+// With ordering consensus, the log survives the loss of its leader, and the copies survive the loss of a region.
 func TestRegionLost(t *testing.T) {
 	for seed := range uint64(10) {
 		topology := simload.ThreeRegions(2)
@@ -101,14 +101,14 @@ func TestRegionLost(t *testing.T) {
 	}
 }
 
-// Links between regions break and come back at random.
+// Links between regions fail and recover at random.
 func TestCuts(t *testing.T) {
 	for name, given := range settings {
 		t.Run(name, func(t *testing.T) { protocoltest.Cuts(t, calvin.Engine, given, 4) })
 	}
 }
 
-// Edges of the parameters and of the topology.
+// Extreme values of parameters and topologies.
 func TestShapes(t *testing.T) {
 	t.Run("leader", func(t *testing.T) {
 		protocoltest.Shapes(t, calvin.Engine, []map[string]string{nil, {"batch": "0s"}, {"batch": "500ms"}})
@@ -121,8 +121,8 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// The loss of a region orphans batches whose data has arrived and whose log position was never requested. They become
-// void, so nothing stays pending, and the other regions continue.
+// A lost region leaves batches whose data has arrived but whose log position was never requested. They become void, so
+// nothing stays pending, and the other regions continue.
 func TestAbandonedBatchesBecomeVoid(t *testing.T) {
 	for _, ordering := range []string{"leader", "consensus"} {
 		t.Run(ordering, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestAbandonedBatchesBecomeVoid(t *testing.T) {
 					Clients: 20, Think: 30 * time.Millisecond, Next: protocoltest.Transfers(40), Until: 2 * time.Second,
 				}))
 			}
-			// The requests for a place don't reach the leader; the data reaches the third region.
+			// The position requests do not reach the leader, but the data reaches the third region.
 			s.At(900*time.Millisecond, func() { s.Cut(0, 1) })
 			s.At(time.Second, func() { s.Crash(2); s.Crash(3) })
 			s.Run(4 * time.Second)
@@ -161,8 +161,8 @@ func TestAbandonedBatchesBecomeVoid(t *testing.T) {
 	}
 }
 
-// Batches also become void when a region is merely disconnected from the leader for long. Its transactions then return
-// in other batches: each is executed once, and answered.
+// Batches also become void when a region is merely disconnected from the leader for long. Their transactions are then
+// ordered in later batches: each is executed and answered once.
 func TestCutOffBatchesComeAgain(t *testing.T) {
 	topology := simload.ThreeRegions(2)
 	s := sim.New(sim.Config{
@@ -196,7 +196,7 @@ func TestCutOffBatchesComeAgain(t *testing.T) {
 }
 
 // A region is lost while a cut link delays its messages to another region, including batches with a log position. With
-// copies of their data in two regions no node stops: a node without the data fetches it from the other region.
+// copies of batches in two regions no node stops: a node without the data fetches it from the other region.
 func TestNothingIsLostOnItsWay(t *testing.T) {
 	protocoltest.RegionLost(t, calvin.Engine, map[string]string{"ordering": "consensus", "batchCopies": "2"})
 }
