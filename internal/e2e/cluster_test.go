@@ -290,7 +290,7 @@ func itemNames(list client.ObjectList) ([]string, error) {
 	return names, nil
 }
 
-// kill deletes the pods with these labels at the same time, without a grace period, and returns their names.
+// kill deletes up to limit pods with these labels, without a grace period, and returns their names.
 func (c *cluster) kill(t *testing.T, namespace string, limit int, labels client.MatchingLabels) []string {
 	t.Helper()
 	pods := &corev1.PodList{}

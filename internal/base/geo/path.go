@@ -39,13 +39,14 @@ const dupAcks = 3
 // Bandwidth. Frames leave in sequence. Each takes (bytes + HeaderBytes per segment) x 8 / BandwidthMbps microseconds.
 // The queue in front of the link is unbounded.
 //
-// Loss. Every segment and every retransmission is lost with probability LossPPM / 10^6. If three later segments follow,
-// the sender detects the loss one round trip after the segment left (fast retransmit, RFC 5681). Later segments of the
-// same frame count. So do as many segments as this connection carried during the last round trip, because a busy
-// connection stays busy. If fewer follow, the next segment reveals the loss (RACK, RFC 8985). The model assumes the
-// same gap to the next segment as between the last two. Otherwise, and whenever a retransmission is lost, a timeout
-// triggers the next retransmission. It starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298). All data
-// sent later waits: head-of-line blocking.
+// Loss. Every segment and every retransmission is lost with probability LossPPM / 10^6. The sender detects a loss one
+// round trip after the segment left if at least three more segments follow it (fast retransmit, RFC 5681). The model
+// counts the later segments of the same frame, plus as many segments as the connection sent during the previous round
+// trip, because a busy connection is likely to stay busy. If there are fewer than three, the next segment reveals the
+// loss (RACK, RFC 8985). The model assumes that it follows after the same gap as between the last two frames. If that
+// would take at least the retransmission timeout, if no gap is known yet, or if a retransmission is lost, the next
+// retransmission waits for the timeout. The timeout starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC
+// 6298). All data sent later waits: head-of-line blocking.
 //
 // If Link.Congestion is CongestionOpen, the model omits slow start and congestion control: it assumes that the window
 // of a long-lived connection is open. Otherwise window models all of this: a loss reduces the window, and the rate

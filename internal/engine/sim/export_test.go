@@ -2,8 +2,8 @@ package sim
 
 import "github.com/geobench/geobench/internal/base/geo"
 
-// ForgetSynced marks all inputs of a crashed node except the first as not synced, as with a log that guarantees
-// nothing.
+// ForgetSynced removes all inputs from the log of a crashed node, including synced ones, as if syncing guaranteed
+// nothing. If the node has no checkpoint, its first input, the start, remains.
 func ForgetSynced(s *Sim, id geo.NodeID) {
 	s.nodes[id].synced = 0
 	s.LoseTail(id, 0)

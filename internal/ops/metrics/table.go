@@ -208,7 +208,7 @@ var (
 	StageSeconds = operator.define(Histogram, "geobench_run_stage_duration_seconds",
 		"How long runs stayed in a stage before they left it.", []string{"stage"}, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 	FaultLateness = operator.define(Histogram, "geobench_fault_lateness_seconds",
-		"By how much faults began and ended later than planned, by who injected them; edge is begin or end. What is early counts as its distance too.",
+		"By how much the start and end of faults deviated from the plan (absolute value), by injector; edge is begin or end.",
 		[]string{"injector", "edge"}, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30)
 )
 

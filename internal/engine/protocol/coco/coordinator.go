@@ -137,7 +137,8 @@ func (c *coordinator) hear(n geo.NodeID) {
 // nothing for two of these periods, it was paused or its clock jumped, so the silence of the other nodes is not real.
 func (c *coordinator) wake() {
 	now := c.r.env.Now()
-	// This node itself stood still: judging the other nodes by its stale clock would exclude all of them.
+	// This node was paused or its clock jumped, so all times in heard are stale. Without a reset, every other node would
+	// count as silent and be excluded.
 	if now-c.awake > 2*(c.timeout/3) {
 		for n := range c.heard {
 			c.heard[n] = now

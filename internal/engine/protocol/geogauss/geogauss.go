@@ -26,8 +26,8 @@
 // Clocks. Epochs are numbered by physical clocks. A server with a late clock makes all others wait, and a server with
 // an early clock waits for the others; no clock causes a wrong answer.
 //
-// Rest. A database without writes ends no epochs. A server that receives a write set ends its epochs, up to the write
-// set's epoch at least, and continues for a while.
+// Idle servers. Without writes, no server ends epochs. A server ends its own epochs while it knows of unmerged write
+// sets or holds transactions, and for one more second (rest) after the last such activity.
 //
 // Partitions. The paper's server is one unit with all rows. Here every node is such a server, whatever its partition. A
 // region's transactions are distributed over its nodes by the partition of their first row.

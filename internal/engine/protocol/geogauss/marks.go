@@ -27,7 +27,7 @@ var (
 	transactionReleased  = coverage.New("geogauss.transaction-released", "A transaction that has waited goes on")
 	inquiryWithoutState  = coverage.NewReplaced("geogauss.inquiry-without-state", "A new incarnation that has no state is asked what it has of another server")
 	askedWithoutRows     = coverage.NewReplaced("geogauss.asked-without-rows", "A transaction comes to a new incarnation that has no rows")
-	stateOfAnotherView   = coverage.NewReplaced("geogauss.state-of-another-view", "A new incarnation has got a state of a view that it does not know yet")
+	stateOfAnotherView   = coverage.NewReplaced("geogauss.state-of-another-view", "A new incarnation has received state from a view that it does not know yet")
 	stateRefused         = coverage.NewReplaced("geogauss.state-refused", "A server that is asked for the rows cannot give them")
 	predecessorsForgot   = coverage.NewReplaced("geogauss.predecessors-epochs-forgotten", "A server has epochs of a lost one that do not count")
 	gapBehindState       = coverage.NewReplaced("geogauss.gap-behind-state", "A new incarnation lacks epochs between its state and what was sent to it")

@@ -159,7 +159,7 @@ func (m *Request) String() string {
 type Closed struct {
 	Server       geo.NodeID
 	Epoch, After uint64
-	// View is the server's at the end of the epoch.
+	// View is the server's view when it ended Epoch.
 	View uint64
 	Sets []*WriteSet
 }

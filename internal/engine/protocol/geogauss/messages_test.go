@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// sampleSet is a write set with all that there may be.
+// sampleSet returns a write set in which every field is set. It contains a write and a deletion.
 func sampleSet() *WriteSet {
 	return &WriteSet{Epoch: 300, ID: txn.MakeID(1, 2), Start: 7, Sequence: maxSequence, Writes: []txn.WriteEntry{
 		{Key: simload.Key(300), Value: []byte("v")}, {Key: simload.GroupKey(3, 9), Deleted: true},
