@@ -67,8 +67,8 @@ func (y *YCSB) Choice() YCSBDistribution {
 // integers.
 func (m Metric) IsLatency() bool { return strings.HasPrefix(string(m), "latency") }
 
-// Limits returns the bounds as numbers in the metric's unit: microseconds for latencies, transactions per second for
-// throughput, parts per million for aborts and unknown outcomes. An unset bound is nil.
+// Limits returns the bounds as numbers in the metric's unit. Latencies are in microseconds, throughputs in transactions
+// per second, aborts and unknown outcomes in parts per million. An unset bound is nil.
 func (o *Objective) Limits() (lo, hi *int64, err error) {
 	if lo, err = o.limit(o.Min); err != nil {
 		return nil, nil, fmt.Errorf("min: %w", err)
@@ -156,7 +156,7 @@ func (r *Retry) Describe() string {
 	return fmt.Sprintf("up to %d attempts, %s to %s apart (jitter %d%%), after %s", r.Attempts, r.Backoff, r.MaxBackoff, r.Jitter, strings.Join(causes, " or "))
 }
 
-// Of returns the retention time of a finished run with verdict v. ok is false if v has no retention time; such a run is
+// Of returns the retention time of a finished run with verdict v. ok is false if v has no retention time. Such a run is
 // kept permanently.
 func (t *TTLSecondsAfterFinished) Of(v Verdict) (keep time.Duration, ok bool) {
 	if t == nil {

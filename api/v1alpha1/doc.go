@@ -1,5 +1,5 @@
-// Package v1alpha1 defines the API types: NetworkProfile (the delays between regions), GeoDatabase (the database to
-// deploy), BenchmarkRun (one measurement) and Experiment (a sweep of runs, with claims).
+// Package v1alpha1 defines the API types. A NetworkProfile has the delays between regions, and a GeoDatabase describes
+// the database to deploy. A BenchmarkRun is one measurement, and an Experiment is a sweep of runs, with claims.
 //
 // Types are in *_types.go, methods in *_funcs.go. The CRDs in config/crd are generated from the kubebuilder markers.
 // The API server checks defaults, bounds and CEL rules, and package manifest checks them from the same files without a

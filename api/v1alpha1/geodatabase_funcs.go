@@ -44,8 +44,8 @@ func (s *GeoDatabaseSpec) Talked() bool {
 	return s.Pods != nil && s.Pods.Client != nil || role != nil && role.Client.SecretRef != nil
 }
 
-// LeaderRegion returns the region of the group's initial leader: leader if set, else the home if it has a replica, else
-// the first region of replicas. It returns "" if the group has no replicas.
+// LeaderRegion returns the region of the group's initial leader. This is leader if set, else the home if it has a
+// replica, else the first region of replicas. It returns "" if the group has no replicas.
 func (g *ReplicaGroup) LeaderRegion() string {
 	if g.Leader != "" {
 		return g.Leader

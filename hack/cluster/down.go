@@ -131,8 +131,8 @@ func (c *Cluster) kill(pid int) error {
 	return nil
 }
 
-// processes returns the running processes of the cluster: the recorded processes, the processes in the node's network
-// namespace (components and shims), and the processes in the cluster's control groups (containers).
+// processes returns the running processes of the cluster. These are the recorded processes, the processes in the
+// node's network namespace (components and shims), and the processes in the cluster's control groups (containers).
 func (c *Cluster) processes() ([]int, error) {
 	found := map[int]bool{}
 	for _, name := range componentNames {

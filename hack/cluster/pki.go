@@ -49,9 +49,9 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// writePKI writes to dir a certificate authority (ca), the node's serving certificate (node), the key that signs
-// service account tokens (service-accounts), and a client certificate per identity. Each is stored as NAME.crt and
-// NAME.key. It writes all of them or none, and keeps existing files.
+// writePKI writes the cluster's keys and certificates to dir. These are a certificate authority (ca), the node's
+// serving certificate (node), the key for service account tokens (service-accounts), and a client certificate per
+// identity. Each is stored as NAME.crt and NAME.key. It writes all of them or none, and keeps existing files.
 func writePKI(dir string, subnets Subnets, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

@@ -120,8 +120,8 @@ func parseStat(stat []byte) (start uint64, state byte, err error) {
 }
 
 // keepToOurselves marks the inherited files of this process as close-on-exec. Otherwise a component, which survives
-// this process, would keep them open: for example the lock of `flock FILE cluster.sh up`, or the pipe of a process that
-// reads the output.
+// this process, would keep them open. Examples are the lock of `flock FILE cluster.sh up`, and the pipe of a process
+// that reads the output.
 func keepToOurselves() {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -98,9 +98,9 @@ func ReadLists(dir string) ([]*Mutant, error) {
 	return all, errors.Join(errs...)
 }
 
-// parse parses a list. Blank lines separate blocks. The first block contains `area` and the hunts for all mutants. Each
-// further block is a mutant and ends with the lines of the edit, marked as in a diff: ` ` is kept, `-` is removed, `+`
-// is added. Lines that start with # are comments.
+// parse parses a list. Blank lines separate blocks. The first block contains `area` and the hunts for all mutants.
+// Each further block is a mutant and ends with the lines of the edit, marked as in a diff. Lines with ` ` are kept,
+// with `-` removed, with `+` added. Lines that start with # are comments.
 func parse(file, text string) (list []*Mutant, err error) {
 	var area string
 	var shared []Hunt

@@ -83,8 +83,8 @@ func list(root string) (map[string]pkg, error) {
 	}
 }
 
-// decisive returns the packages that determine the outcomes of an engine's seeds: the dependencies of the engine, and
-// the dependencies of the explorer except other engines.
+// decisive returns the packages that determine the outcomes of an engine's seeds. These are the dependencies of the
+// engine, and the dependencies of the explorer except other engines.
 func decisive(packages map[string]pkg, engine string, names []string) []string {
 	reached := map[string]bool{}
 	var visit func(path string, blocked func(string) bool)

@@ -31,9 +31,10 @@ const (
 	readmeFile    = chartDir + "/README.md"
 )
 
-// syncChart updates the generated parts of the chart from their sources: one template per CRD, the operator's rules and
-// the policies that restrict it, the network profiles, the dashboards and rules, and the table of values in the README.
-// If check is set, it changes nothing and returns an error that names the files that differ.
+// syncChart updates the generated parts of the chart from their sources. These are one template per CRD, the
+// operator's rules and the policies that restrict it, the network profiles, the dashboards and rules. The table of
+// values in the README is generated, too. If check is set, it changes nothing and returns an error that names the
+// files that differ.
 func syncChart(root string, check bool) error {
 	want, err := chartFiles(root)
 	if err != nil {

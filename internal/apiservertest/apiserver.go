@@ -1,5 +1,5 @@
 // Package apiservertest starts the real kube-apiserver and etcd that tests talk to. It has the kinds of Geobench, and
-// stand-ins for those of Chaos Mesh: what Chaos Mesh itself accepts is tested in hack/chaosmesh.
+// stand-ins for Chaos Mesh's kinds. hack/chaosmesh tests what Chaos Mesh itself accepts.
 package apiservertest
 
 import (

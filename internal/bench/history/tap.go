@@ -95,8 +95,8 @@ func (t *Tap) complete(o txn.Outcome) txn.Outcome {
 	return o
 }
 
-// classify checks the reported class of a transaction whose footprint was only a hint. The class must include that of
-// the used rows, and may include that of the hint's rows, because engines may fetch those beforehand.
+// classify checks the reported class of a transaction whose footprint was only a hint. The class must cover the
+// used rows, and may also cover the hint's rows, because engines may fetch them beforehand.
 func (t *Tap) classify(hint *txn.Footprint, ops []Op, o *txn.Outcome) {
 	var all []txn.Access
 	for i := range ops {

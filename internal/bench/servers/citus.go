@@ -41,7 +41,7 @@ var (
 	// To create its files, the image starts a temporary server that answers only inside the pod. The probe therefore
 	// connects to the pod's address.
 	citusReady = &v1alpha1.PodReady{Command: []string{"bash", "-c", `exec pg_isready -q -h "$POD_IP" -p 5432`}}
-	// citusSettings are PostgreSQL's settings and those that Citus adds.
+	// citusSettings are PostgreSQL's settings and the settings that Citus adds.
 	citusSettings = func() map[string]*regexp.Regexp {
 		out := map[string]*regexp.Regexp{"citus.max_cached_conns_per_worker": integer, "citus.node_connection_timeout": duration, "citus.shard_count": someInteger}
 		for name, rule := range postgresSettings {

@@ -52,7 +52,7 @@ type Described interface {
 
 // Activity is the current activity of a database.
 type Activity struct {
-	// Pending is the number of unfinished transactions, including those whose clients have given up.
+	// Pending is the number of unfinished transactions, including transactions whose clients have given up.
 	Pending int
 	// PendingByNode is the number of pending requests of each node, by geo.NodeID. The numbers add up to Pending. It is
 	// nil if the database does not report them.
