@@ -2,7 +2,7 @@ package v1alpha1
 
 import "slices"
 
-// AnyRegion, as the receiver of a transfer price, matches every region without a separate entry.
+// AnyRegion is the receiver of a transfer price that matches every region without a separate entry.
 const AnyRegion = "*"
 
 // Regions returns the names of the regions in the profile's links, sorted and without duplicates.

@@ -117,8 +117,10 @@ func (s Tolerance) Describe(t *geo.Topology) string {
 	}
 	text := strings.Join(names, ", ")
 	switch {
+	// Any region may be lost, so the number is enough and names would add nothing.
 	case len(s.Regions) == len(t.Regions):
 		text = fmt.Sprintf("%d of %d regions", s.Most, len(t.Regions))
+	// Without a number, the text means that all named regions may be lost together.
 	case len(s.Regions) > s.Most:
 		text = fmt.Sprintf("%d of %s", s.Most, text)
 	}
@@ -131,6 +133,7 @@ func (s Tolerance) Describe(t *geo.Topology) string {
 // AnyRegions returns the tolerance to the loss of any regions that leaves a majority.
 func AnyRegions(t *geo.Topology, inFlight bool) Tolerance {
 	s := Tolerance{Most: (len(t.Regions) - 1) / 2, InFlight: inFlight}
+	// With one or two regions, no loss leaves a majority.
 	if len(t.Regions) > 2 {
 		for r := range t.Regions {
 			s.Regions = append(s.Regions, geo.Region(r))
@@ -182,6 +185,8 @@ func (e *Engine) CanLose(t *geo.Topology, p Params, lost []geo.NodeID) error {
 			return fmt.Errorf("node %s has lost what it knew, and engine %s cannot replace it in this database: too few others have that, or vote for it", names[i], e.Name)
 		}
 	}
+	// A single node only has to be replaceable, which was checked above. Several nodes must lie in one region whose
+	// complete loss the database survives.
 	if len(lost) < 2 || len(regions) == 1 && slices.Contains(survival.Regions, regions[0]) {
 		return nil
 	}
@@ -322,6 +327,7 @@ func (e *Engine) Resolve(given map[string]string) (Params, []*ParamError) {
 	for n := range given {
 		names = append(names, n)
 	}
+	// given is a map: without sorting, the order of the errors would change from call to call.
 	slices.Sort(names)
 	for _, n := range names {
 		i := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return p.Name == n })
@@ -335,6 +341,7 @@ func (e *Engine) Resolve(given map[string]string) (Params, []*ParamError) {
 		}
 		out[n] = given[n]
 	}
+	// Check reads parameters with Int and Duration, which panic on invalid values.
 	if len(errs) == 0 && e.Check != nil {
 		errs = e.Check(out)
 	}

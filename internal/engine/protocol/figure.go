@@ -102,6 +102,7 @@ func (e *Engine) Figure(name string) (Figure, bool) {
 func (e *Engine) ByKind(readings []Reading) (counters, gauges map[string]int64) {
 	counters, gauges = map[string]int64{}, map[string]int64{}
 	for _, r := range readings {
+		// An undeclared figure has the zero Kind, which matches neither case.
 		switch f, _ := e.Figure(r.Name); f.Kind {
 		case Counter:
 			counters[r.Name] = r.Value
@@ -139,6 +140,7 @@ func (w *FigureWatch) Look(readings []Reading) error {
 	for i, r := range readings {
 		was := &w.last[i]
 		switch {
+		// last and kinds are kept by position, so a figure that moves would be compared with another figure.
 		case r.Name != was.Name:
 			return fmt.Errorf("figure %d of a replica of engine %s is %s, and was %s before; their order must stay", i+1, w.engine.Name, r.Name, was.Name)
 		case w.kinds[i] == Counter && r.Value < was.Value:
@@ -162,6 +164,7 @@ func (w *FigureWatch) first(readings []Reading) error {
 			return fmt.Errorf("engine %s reports %s twice", w.engine.Name, r.Name)
 		}
 		seen[r.Name] = true
+		// The value stays 0 here, so Look also refuses a counter that is negative in its first reading.
 		kinds, last = append(kinds, f.Kind), append(last, Reading{Name: r.Name})
 	}
 	w.kinds, w.last = kinds, last

@@ -112,6 +112,7 @@ func LeadsOf(r Replica, l *geo.Layout) []string {
 	if !ok {
 		return nil
 	}
+	// The slice is empty, not nil, while the node leads no shard: nil means that the engine has no such groups.
 	names := []string{}
 	for _, shard := range leader.Leads() {
 		names = append(names, l.ShardName(shard))

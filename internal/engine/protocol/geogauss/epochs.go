@@ -79,6 +79,7 @@ func (e *epochs) init(r *Replica, p protocol.Params) {
 	e.r, e.acks, e.awaited = r, p.Word("acks"), nobody
 	e.servers = make([]server, r.nodes)
 	for i := range e.servers {
+		// All servers are members from view 0 on.
 		e.servers[i].tenures = []tenure{{0, forever}}
 	}
 	e.arrivals = map[*WriteSet]int{}
@@ -96,6 +97,7 @@ func (e *epochs) busy() bool { return e.base < e.wanted }
 // receive handles a write set of its server.
 func (e *epochs) receive(from geo.NodeID, m *WriteSet) {
 	s := &e.servers[from]
+	// This server must end the epoch, too, even if it has no write sets in it: busy is true until the epoch is merged.
 	e.want(m.Epoch)
 	if e.r.wrong == arrivalOrder {
 		e.arrivals[m] = len(e.arrivals)
@@ -108,9 +110,11 @@ func (e *epochs) end(from geo.NodeID, m *End) {
 	s := &e.servers[from]
 	sets := s.open
 	s.open = nil
+	// The sender may know write sets that have not arrived here, and waits for this server's epochs up to them.
 	if e.wanted = max(e.wanted, m.Wanted); m.Busy {
 		e.r.local.active = e.r.env.Now()
 	}
+	// An end also carries a declaration, so walk sends none for segments without write sets.
 	e.completed(from, m.View, m.Complete)
 	// Without all its write sets the epoch stays missing here, and is requested from other servers.
 	if uint64(len(sets)) == m.Count {
@@ -121,6 +125,7 @@ func (e *epochs) end(from geo.NodeID, m *End) {
 // completed records that a server has declared all epochs up to epoch complete in a view.
 func (e *epochs) completed(from geo.NodeID, view, epoch uint64) {
 	s := &e.servers[from]
+	// A new view may move the frontier back (rewind), so the later view prevails, whatever its epoch.
 	if view > s.completedView || view == s.completedView && epoch > s.completed {
 		s.completed, s.completedView = epoch, view
 	}
@@ -131,6 +136,7 @@ func (e *epochs) completed(from geo.NodeID, view, epoch uint64) {
 //
 // The epoch arrives from its server, from a server that passes it on, or with the server's departure.
 func (e *epochs) put(c *Closed) {
+	// The decoder accepts any node number, because it does not know how many servers there are.
 	if int(c.Server) >= e.r.nodes {
 		return
 	}
@@ -145,6 +151,7 @@ func (e *epochs) put(c *Closed) {
 	s.log = append(s.log, c)
 	s.ended, s.since = c.Epoch, e.r.env.Now()
 	e.kept += keptSize(c)
+	// An epoch that is passed on may be the first message about its write sets.
 	if len(c.Sets) > 0 {
 		e.want(c.Epoch)
 	}
@@ -152,6 +159,7 @@ func (e *epochs) put(c *Closed) {
 
 // keptSize returns the approximate size of an epoch in memory, in bytes.
 func keptSize(c *Closed) int {
+	// each is the assumed overhead in memory of an epoch or a write set, in bytes.
 	const each = 100
 	n := each
 	for _, s := range c.Sets {
@@ -171,6 +179,7 @@ func (s *server) find(epoch uint64) *Closed {
 		}
 		return 0
 	})
+	// This server has reported limit to the leader, and must not count epochs that have arrived since.
 	if i == len(s.log) || s.limited && s.log[i].Epoch > s.limit {
 		return nil
 	}
@@ -181,6 +190,7 @@ func (s *server) find(epoch uint64) *Closed {
 // if they contain write sets.
 func (e *epochs) walk() {
 	news := false
+	// A segment may end in a view that this server does not know yet. The next segment's members are unknown until then.
 	for e.view <= e.r.members.view {
 		g, complete := e.next()
 		if !complete {
@@ -198,6 +208,7 @@ func (e *epochs) walk() {
 
 // declare notifies the other servers that all epochs up to the frontier are complete here.
 func (e *epochs) declare() {
+	// With acks: None, no server waits for declarations.
 	if e.acks == acksNone {
 		return
 	}
@@ -229,6 +240,7 @@ func (e *epochs) next() (g segment, complete bool) {
 			e.await(geo.NodeID(n))
 			return g, false
 		}
+		// Only changes that all members knew when they ended these epochs take effect after the segment.
 		g.end, g.view = min(g.end, c.Epoch), min(g.view, c.View)
 	}
 	if members == 0 && e.resume(first) {
@@ -274,6 +286,8 @@ func (e *epochs) resume(epoch uint64) bool {
 
 // await records the server with the first missing epoch.
 func (e *epochs) await(n geo.NodeID) {
+	// While the same server is awaited, since stays. Its progress is recorded in server.since, which suspect also
+	// considers.
 	if n == nobody || n != e.awaited {
 		e.since = e.r.env.Now()
 	}
@@ -299,6 +313,7 @@ func (e *epochs) rewind() {
 	if len(e.ready) > 0 {
 		e.r.env.Mark(rewound)
 	}
+	// Unmerged segments may include epochs of a server that no longer count.
 	e.frontier, e.view, e.ready, e.awaited = e.base, e.baseView, nil, nobody
 }
 
@@ -356,6 +371,7 @@ func (e *epochs) requested(from geo.NodeID, m *Request) {
 		s.passedOn[from] = after
 		e.r.env.Send(from, c)
 	}
+	// The server's later epochs are discarded and did not count, so the requester can continue after them.
 	if last := min(s.ended, e.base); len(s.log) == 0 && s.counted <= after && after < last {
 		e.uncounted(from, m.Server, after, last)
 	}
@@ -393,6 +409,7 @@ func (e *epochs) collect() {
 			e.forget(s)
 		}
 	}
+	// A new incarnation that is receiving the state needs the epochs that follow it, so the bound does not apply yet.
 	for e.kept > keepBytes && e.r.replace.sender.Idle() {
 		var oldest *server
 		for n := range e.servers {
@@ -412,6 +429,7 @@ func (e *epochs) collect() {
 // forget discards the oldest epoch of a server.
 func (e *epochs) forget(s *server) {
 	e.kept -= keptSize(s.log[0])
+	// Otherwise the backing array would keep the epoch in memory.
 	s.log[0] = nil
 	s.log = s.log[1:]
 }

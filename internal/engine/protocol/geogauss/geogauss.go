@@ -129,6 +129,7 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 // replaces is Engine.Replaces: any node, if the others are a majority, which determines the lost node's epochs that
 // count.
 func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
+	// With acks: None, the members never change. Of two servers, the remaining server is no majority.
 	if p.Word("acks") == acksNone || t.Nodes() < 3 {
 		return nil
 	}
@@ -242,10 +243,13 @@ func (r *Replica) Fire(t protocol.Timer) {
 // settle performs all work that the step has made possible.
 func (r *Replica) settle() {
 	r.replace.restore()
+	// A server without state can neither execute, end nor merge epochs. It only requests the state (look).
 	if r.replace.lacking {
 		r.members.watch()
 		return
 	}
+	// The order matters: released transactions keep the server awake, and walk completes the segments that advance
+	// merges.
 	r.local.release()
 	r.local.wake()
 	r.epochs.walk()

@@ -15,6 +15,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	each := t.Partitions * t.Replicas
 	var sum time.Duration
 	for i := range each {
+		// The nodes of a region have consecutive numbers.
 		n := t.Node(c, 0, 0) + geo.NodeID(i)
 		sum += merged(t, p.Word("acks"), n)
 	}
@@ -39,6 +40,7 @@ func merged(t *geo.Topology, acks string, n geo.NodeID) time.Duration {
 	if acks == acksAll {
 		return told[len(told)-1]
 	}
+	// The element at n/2 completes a majority of n servers. The epoch must also be complete at the server itself.
 	return max(own, told[len(told)/2])
 }
 

@@ -45,12 +45,14 @@ const rest = time.Second
 const ReasonLeftOut = "server-left-out"
 
 func (l *local) init(r *Replica, p protocol.Params) {
+	// A server starts at rest: it closes no epochs before the first write set.
 	l.r, l.length, l.active = r, p.Duration("epoch"), -rest
 }
 
 // running returns the number of the epoch that the clock shows, from 1. At a new incarnation the clock may show an
 // epoch before the last epoch of its predecessor that counts.
 func (l *local) running() uint64 {
+	// Epochs count from 1. A clock that is set back must not return to a closed epoch.
 	return max(uint64(max(0, l.r.env.Now())/l.length)+1, l.ended+1)
 }
 
@@ -61,6 +63,7 @@ func (l *local) submit(t *txn.Transaction) {
 	case l.r.replace.lacking:
 		l.r.env.Mark(askedWithoutRows)
 		l.held.Push(t)
+	// A read needs only the rows, which this server has even while it is no member.
 	case l.r.procs.ReadsOnly(t):
 		l.snapshotReads++
 		l.r.env.Reply(l.r.execution.Outcome(l.r.procs, t, l.r.placement))
@@ -108,9 +111,11 @@ func (l *local) execute(t *txn.Transaction) {
 		return
 	}
 	running := l.running()
+	// The other servers assign write sets to the next end that they receive, so earlier epochs must end first.
 	l.end(running - 1)
 	// The sequence must increase even if the clock is set back, because it orders the server's write sets.
 	l.sequence = max(l.sequence+1, uint64(max(0, l.r.env.Now())/time.Microsecond))
+	// The slice of writes is only valid until the next execution.
 	set := &WriteSet{Epoch: running, ID: t.ID, Start: l.r.merge.number, Sequence: l.sequence, Writes: slices.Clone(writes)}
 	l.epoch, l.sets = running, append(l.sets, set)
 	l.open.Push(transaction{set, o})
@@ -137,6 +142,7 @@ func (l *local) close(epoch uint64) {
 		Epoch: epoch, After: c.After, Count: uint64(len(c.Sets)), View: c.View, Complete: e.frontier, Wanted: e.wanted, Busy: l.waits(),
 	}
 	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, m) })
+	// walk and requests find this server's epochs in a log, like the epochs of any other server.
 	e.put(c)
 }
 
@@ -146,6 +152,7 @@ func (l *local) waits() bool { return l.held.Len() > 0 || l.r.epochs.busy() }
 
 // awake reports whether the server ends epochs: write sets wait to be merged, or did so within the last rest.
 func (l *local) awake() bool {
+	// A single server waits for no other, so it need not stay awake after its last write set.
 	return l.waits() || l.r.nodes > 1 && l.r.env.Now() < l.active+rest
 }
 

@@ -79,6 +79,8 @@ func (m *members) init(r *Replica, p protocol.Params, incarnation uint32) {
 	election := electionAfter(p, r.longest)
 	m.r, m.silence = r, silentAfter(p, r.longest)
 	m.round.server, m.missed = nobody, nobody
+	// Without acknowledgements, a single server may have merged an epoch, so the others could not agree on the last epoch
+	// that counts.
 	if r.epochs.acks == acksNone {
 		return
 	}
@@ -165,6 +167,7 @@ func (m *members) look() {
 		m.r.env.Mark(reportedAgain)
 		m.r.env.Send(leader, &Report{m.view, n, e.servers[n].limit})
 	}
+	// A new incarnation asks to join only once it has a state from which it can end epochs.
 	if !m.current(m.r.self) && !m.r.replace.lacking {
 		m.r.env.Mark(rejoinAsked)
 		m.r.env.Send(leader, &Rejoin{m.view})
@@ -198,6 +201,7 @@ func (m *members) suspect() {
 	e := &m.r.epochs
 	if m.round.server != nobody {
 		m.inquire()
+		// The leader may have received the missing epochs since its last attempt to propose.
 		m.propose()
 		return
 	}
@@ -205,6 +209,8 @@ func (m *members) suspect() {
 	if n == nobody {
 		n = m.r.replace.unsettled()
 	}
+	// Silence counts from the later of two times: when the wait for the server started, and when its epochs last
+	// advanced.
 	if n == nobody && e.awaited != nobody && e.awaited != m.r.self && m.current(e.awaited) &&
 		(m.r.env.Now()-max(e.since, e.servers[e.awaited].since) >= m.silence || m.r.env.Buggify(impatient)) {
 		n = e.awaited
@@ -225,6 +231,7 @@ func (m *members) suspect() {
 func (m *members) begin(n geo.NodeID) {
 	m.round = round{server: n, reports: make([]uint64, m.r.nodes), have: make([]bool, m.r.nodes)}
 	m.inquire()
+	// A leader without state does not know which epochs its predecessor declared complete, so it reports nothing itself.
 	if !m.r.replace.lacking {
 		m.report(m.r.self, m.limitTo(n))
 	}
@@ -266,6 +273,7 @@ func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 
 // reported handles a report for the running round, or for a round that an earlier leader has not finished.
 func (m *members) reported(from geo.NodeID, p *Report) {
+	// A report counts only in the view of its limit. The last epoch of a server that is no member is known.
 	if p.View != m.view || int(p.Server) >= m.r.nodes || !m.leads() || !m.current(p.Server) {
 		return
 	}
@@ -326,6 +334,7 @@ func (m *members) departure(n geo.NodeID, last uint64) *Change {
 	if s := &m.r.epochs.servers[n]; s.incarnation > s.settled {
 		c.Incarnation = s.incarnation
 	}
+	// Before the state arrives, the log may lack earlier epochs of the server, so the change carries none.
 	if m.r.replace.lacking {
 		return c
 	}
@@ -344,6 +353,7 @@ func (m *members) departure(n geo.NodeID, last uint64) *Change {
 
 // rejoin handles a server's request to become a member again.
 func (m *members) rejoin(from geo.NodeID, q *Rejoin) {
+	// The request is repeated until it is granted, so it may arrive after the server has joined.
 	if m.leads() && q.View == m.view && !m.current(from) {
 		m.change(func() *Change { return &Change{View: m.view, Server: from, Joins: true} })
 	}
@@ -359,6 +369,7 @@ func (m *members) apply(entry []byte) {
 	}
 	m.view++
 	m.redeclare = true
+	// Reports of the previous view rest on limits that are lifted below.
 	m.round = round{server: nobody}
 	e := &m.r.epochs
 	s := &e.servers[c.Server]
@@ -367,6 +378,7 @@ func (m *members) apply(entry []byte) {
 		m.r.env.Mark(joined)
 		s.tenures = append(s.tenures, tenure{m.view, forever})
 	} else {
+		// A server that had left before keeps its last epoch; the change only names its new incarnation.
 		if s.current() {
 			m.left++
 			m.r.env.Mark(left)
@@ -379,6 +391,7 @@ func (m *members) apply(entry []byte) {
 		if c.Incarnation > s.settled {
 			m.r.replace.settle(c.Server, c.Incarnation)
 		}
+		// put must follow settle, which discards epochs of the lost incarnation and sets the boundary that put checks.
 		for _, epoch := range c.Epochs {
 			e.put(epoch)
 		}
@@ -418,6 +431,7 @@ func (m *members) snapshot() []byte {
 func (m *members) restore(data []byte) {
 	r := codec.NewReader(data)
 	for range r.Count(1) {
+		// apply ignores the changes that this server has applied before, since their views are in the past.
 		m.apply(r.Bytes())
 	}
 }

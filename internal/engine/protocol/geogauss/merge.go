@@ -69,6 +69,7 @@ func (m *merge) init(r *Replica, p protocol.Params) {
 	m.r, m.kept, m.snapshot = r, protocol.Shrunk[uint64](r.shrink, keptSnapshots), p.Word("isolation") == snapshotIsolation
 	m.winners = map[txn.Key]int32{}
 	if !m.snapshot {
+		// Read committed compares no versions, so the store need not remember deletions.
 		r.store.Trim(store.Newest)
 	}
 }
@@ -86,7 +87,10 @@ func (m *merge) advance() {
 			m.merge(&g)
 			e.filled = g.end
 		}
+		// answer has replied to the transactions that counted. Transactions that are still open up to the segment's end did
+		// not.
 		m.r.local.settle(g.end)
+		// This precedes the update of baseView, because the view before the segment determines which servers count in it.
 		for n := range e.servers {
 			if s := &e.servers[n]; s.counts(e.baseView, e.base+1) {
 				s.counted = g.end
@@ -106,6 +110,7 @@ func (m *merge) merge(g *segment) {
 	m.mark()
 	m.apply()
 	m.answer()
+	// validate must find deletions after any snapshot that it does not reject as too old.
 	if m.snapshot && m.number > m.kept {
 		m.r.store.Trim(m.number - m.kept)
 	}
@@ -113,6 +118,7 @@ func (m *merge) merge(g *segment) {
 
 // gather lists the write sets of the segment by server, in the order of their sequence numbers.
 func (m *merge) gather(g *segment) {
+	// The reused buffer must not keep the previous segment's write sets in memory.
 	clear(m.candidates)
 	m.candidates = m.candidates[:0]
 	for _, c := range g.sets {

@@ -322,6 +322,7 @@ func readChange(r *codec.Reader) *Change {
 		c.Incarnation = uint32(r.UvarintMax(math.MaxUint32))
 	}
 	c.Last = r.UvarintMax(maxNumber)
+	// An epoch without write sets has at least 5 bytes, one for each field.
 	for range r.Count(5) {
 		c.Epochs = append(c.Epochs, readClosed(r))
 	}

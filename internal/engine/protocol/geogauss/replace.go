@@ -54,10 +54,13 @@ func (p *replacement) init(r *Replica, incarnation uint32) {
 func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	e := &r.epochs
 	s := &e.servers[n]
+	// Without a group (acks: None), no server can be replaced.
 	if r.members.group == nil || incarnation <= s.incarnation {
 		return
 	}
+	// The end of the predecessor's open epoch is lost, so its write sets must not be counted with the next end.
 	s.incarnation, s.open = incarnation, nil
+	// The new incarnation does not have the epochs that its predecessor has declared.
 	s.completed, s.completedView = 0, 0
 	// The new incarnation has not received what was passed on to its predecessor.
 	for i := range e.servers {
@@ -68,6 +71,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	if r.replace.lacking {
 		e.drop(s)
 	}
+	// The transfer was meant for the predecessor.
 	r.replace.sender.Cancel(n)
 	r.members.group.Replaced(n, incarnation)
 	r.members.forgetReport(n)
@@ -115,11 +119,13 @@ func (p *replacement) unsettled() geo.NodeID {
 func (p *replacement) settle(n geo.NodeID, incarnation uint32) {
 	s := &p.r.epochs.servers[n]
 	s.settled, s.from, s.boundary = incarnation, p.r.members.view, 0
+	// The last tenure has ended with the departure, so every tenure has a last epoch.
 	for _, t := range s.tenures {
 		s.boundary = max(s.boundary, t.last)
 	}
 	p.view, p.merged = s.from, p.r.epochs.filled
 	p.r.epochs.cut(s)
+	// Later epochs that were passed on were the predecessor's; the new incarnation's epochs may have the same numbers.
 	for i, last := range s.passedOn {
 		s.passedOn[i] = min(last, s.boundary)
 	}
@@ -158,6 +164,7 @@ func (e *epochs) drop(s *server) {
 // anchor prepares a server's log for an epoch that arrives before this server has a state. If the epoch does not follow
 // the epochs in the log, they are discarded.
 func (e *epochs) anchor(s *server, c *Closed) {
+	// Beyond keepBytes the log starts again with this epoch. The gap to the state is requested later (restore).
 	if len(s.log) == 0 || c.After != s.ended || e.kept > keepBytes {
 		e.drop(s)
 		s.ended = c.After
@@ -191,6 +198,8 @@ func (p *replacement) ask() {
 		if now-p.asked < p.patience && !p.r.env.Buggify(asksAnother) {
 			return
 		}
+		// The wait doubles up to the time after which a silent transfer is aborted. known is cleared to select another
+		// server.
 		p.patience, known = min(2*p.patience, statetransfer.Patience), false
 	}
 	p.asked = now
@@ -209,6 +218,7 @@ func (p *replacement) requested(from geo.NodeID, q *StateRequest) {
 		p.r.env.Mark(stateRefused)
 		return
 	}
+	// A repeated request must not restart a transfer that is in progress.
 	if !p.sender.Busy(from) {
 		p.sent++
 		p.sender.Send(from, uint64(p.sent), p.snapshot())
@@ -257,6 +267,7 @@ func appendRows(b []byte, s *store.Versioned) []byte {
 	})
 	slices.SortFunc(rows, func(a, b change) int {
 		switch {
+		// Trim discards deletions from the front of a queue, which restore must fill in the order of versions.
 		case a.deleted && b.deleted:
 			return cmp.Or(cmp.Compare(a.record.Version, b.record.Version), cmp.Compare(a.key, b.key))
 		case a.deleted:
@@ -282,6 +293,7 @@ func readRows(r *codec.Reader) []change {
 	for range cap(rows) {
 		c := change{key: r.Key(), record: store.Record{Version: r.Uvarint(), Writer: r.ID()}}
 		if c.deleted = r.Flag(); !c.deleted {
+			// Without a copy, the values would keep the whole received state in memory.
 			c.record.Value = slices.Clone(r.Bytes())
 		}
 		rows = append(rows, c)
@@ -291,6 +303,7 @@ func readRows(r *codec.Reader) []change {
 
 // receive handles a piece of the requested state.
 func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
+	// Another server that was asked may send its state after the first state has arrived.
 	if !p.lacking || p.state != nil {
 		return
 	}
@@ -308,6 +321,7 @@ func (p *replacement) restore() {
 	e, l := &p.r.epochs, &p.r.local
 	in := codec.NewReader(p.state)
 	view := in.UvarintMax(maxNumber)
+	// The state does not include the membership changes. They arrive by Raft, and decide which epochs count.
 	if view > p.r.members.view {
 		p.r.env.Mark(stateOfAnotherView)
 		return
@@ -347,6 +361,8 @@ func (p *replacement) restore() {
 		for _, c := range s.log {
 			e.kept += keptSize(c)
 		}
+		// The group agreed on the server's new incarnation after the state's view, so the state may include epochs that do
+		// not count.
 		if s.from > view {
 			e.cut(s)
 		}
@@ -360,6 +376,7 @@ func (p *replacement) restore() {
 	}
 	e.rewind()
 	p.r.members.forget()
+	// The other servers have received no declaration from this incarnation in the current view.
 	p.r.members.redeclare = true
 	// Epochs up to the boundary belong to the predecessor and may count.
 	l.ended = e.servers[p.r.self].boundary

@@ -196,6 +196,7 @@ func (c *conflicts) slot(k txn.Key) (at int, found bool) {
 
 // build builds the graph and reports whether any chains conflict.
 func (c *conflicts) build(self geo.NodeID) bool {
+	// meets depends on the conflicts that phantoms finds, so phantoms runs first.
 	c.phantoms()
 	c.met, c.vertexOf = c.met[:0], c.vertexOf[:0]
 	for range c.chains {
@@ -285,6 +286,7 @@ func (c *conflicts) neighbors(number int32) (all []int32) {
 	}
 	for _, u := range c.uses[g.from:g.to] {
 		row := &c.used[u.row]
+		// Chains of one replica never conflict, and neither do readers.
 		if !row.shared || !row.written {
 			continue
 		}

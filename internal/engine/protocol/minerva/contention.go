@@ -63,6 +63,7 @@ func (c *contention) epoch(valid, again int) {
 	if c.many = again > valid; !c.many {
 		return
 	}
+	// The period starts with the first of consecutive epochs in which most transactions were re-executed.
 	if !was {
 		c.since = now
 	}

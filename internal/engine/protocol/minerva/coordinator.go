@@ -99,6 +99,7 @@ func (c *coordinator) lead(geo.NodeID, uint64) {
 		}
 		c.proposed[n] = c.r.logs.all[n].cut // proposals of earlier terms may be lost
 	}
+	// Batches may have become available while there was no coordinator.
 	c.propose()
 }
 
@@ -107,6 +108,7 @@ func (c *coordinator) lead(geo.NodeID, uint64) {
 func (c *coordinator) propose() {
 	if !c.waiting && c.leads() && c.moved() {
 		c.waiting = true
+		// A clock may read less than 0 at first, and % would then return a negative remainder.
 		c.r.env.After(c.interval-max(0, c.r.env.Now())%c.interval, protocol.Timer{Kind: epochTimer})
 	}
 }
@@ -122,6 +124,7 @@ func (c *coordinator) expire() {
 		c.proposed[n] = max(c.proposed[n], c.r.logs.all[n].proven)
 	}
 	if !c.replicated {
+		// The message gets a copy: proposed changes with the next proposal, but a sent message must not.
 		m := &Cut{append(Heads(nil), c.proposed...)}
 		c.r.others(func(n geo.NodeID) { c.r.env.Send(n, m) })
 		c.r.epochs.agreed(m.Heads)

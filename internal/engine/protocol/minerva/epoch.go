@@ -121,11 +121,14 @@ func (e *epochs) agreed(h Heads) {
 	for n := range cut {
 		cut[n] = max(cut[n], h[n])
 	}
+	// Every replica receives the same proposals in the same order and skips the same ones, so all replicas number the
+	// cuts alike.
 	if slices.Equal(cut, e.head) {
 		e.r.env.Mark(cutRepeated)
 		return
 	}
 	e.append(cut)
+	// Received rows may have waited for the cut of their epoch.
 	e.r.rejoin.install()
 	e.advance()
 }
@@ -167,6 +170,7 @@ func (e *epochs) advance() {
 // complete reports whether this replica has received all batches of the next epoch.
 func (e *epochs) complete() bool {
 	for n, head := range e.queue.Front() {
+		// append and `begin` have opened a segment for every incarnation in the cut, so of does not return nil.
 		if e.r.logs.all[n].of(head).received < head {
 			return false
 		}
@@ -252,6 +256,7 @@ func (e *epochs) lost(origin geo.NodeID, number uint64) (lost bool) {
 		if n == e.r.self || !e.r.progress.lives(n) {
 			continue
 		}
+		// A report about another batch proves nothing about this one.
 		if e.discarded[n][origin] != number {
 			return false
 		}
@@ -300,6 +305,7 @@ func (e *epochs) holder(origin geo.NodeID, number uint64) geo.NodeID {
 // commit validates and commits the epoch that ends at cut.
 func (e *epochs) commit(cut Heads) {
 	e.gather(cut)
+	// gather needs the previous cut as tail; all later steps need this cut.
 	e.tail = cut
 	// The order follows algorithm 4: a stale transaction condemns its whole chain, and only chains that are not stale
 	// compete in the conflict graph.
@@ -341,6 +347,7 @@ func (e *epochs) gather(cut Heads) {
 			first = protocol.NumbersBefore(i) + 1
 		}
 		for number := first; number <= cut[n]; number++ {
+			// complete has checked that no batch of the epoch is missing, so b is not nil.
 			b := g.get(number)
 			if number == first {
 				s.first = b.First
@@ -538,6 +545,8 @@ func (e *epochs) list() (count int) {
 
 // apply applies the writes of the valid transactions, in entry order.
 func (e *epochs) apply() {
+	// Valid chains of different replicas do not conflict, so the order of replicas does not matter. Within a replica,
+	// entry order is execution order.
 	for i := range e.entries {
 		if x := &e.entries[i]; x.verdict == valid {
 			e.applied += int64(len(x.record.Writes))
@@ -576,6 +585,7 @@ func (e *epochs) reexecute() {
 			e.reexecutedRows += int64(len(e.execution.Writes()))
 			e.write(o.ID, e.execution.Writes())
 		}
+		// The other replicas compute the same outcome but have no client that waits for it.
 		if x.origin == int32(e.r.self) {
 			x.result = int32(len(e.results))
 			e.results = append(e.results, o)

@@ -84,6 +84,7 @@ func (l *local) submit(t *txn.Transaction) {
 	// A snapshot of the last epoch needs no commit, so even a replica that is behind may serve it.
 	if l.snapshots && l.r.procs.ReadsOnly(t) {
 		l.snapshotReads++
+		// This execution sees no uncommitted writes, so the answer is a state that all replicas agree on.
 		l.r.env.Reply(l.r.epochs.execution.Outcome(l.r.procs, t, l.r.placement))
 		return
 	}
@@ -113,6 +114,7 @@ func (l *local) execute(x *transaction) {
 	x.after = slices.DeleteFunc(x.after, func(before *transaction) bool {
 		return !slices.ContainsFunc(x.record.Reads.Points, func(p optimistic.Point) bool { return p.Back == x.place-before.place })
 	})
+	// The reads come from the current committed rows, so the transaction needs no check before the next epoch.
 	x.checked = l.r.epochs.committed
 	if x.outcome.Status != txn.Committed {
 		return
@@ -183,6 +185,7 @@ func (l *local) Scan(from, to txn.Key, f func(optimistic.Written) bool) {
 			return false
 		}
 		v = l.visible(v)
+		// If all versions of a row are doomed, the scan returns the committed version of the row instead.
 		return v == nil || f(l.read(v))
 	})
 }
@@ -234,6 +237,7 @@ func (l *local) first() uint64 { return l.last - uint64(l.open.Len()) + 1 }
 func (l *local) commit(again bool, o txn.Outcome) {
 	x := l.open.Front()
 	l.open.Pop()
+	// A finished transaction is never checked again. Its links would keep all predecessors in memory.
 	x.status, x.after = committed, nil
 	if again {
 		x.status, x.outcome = reexecuted, o
@@ -242,6 +246,7 @@ func (l *local) commit(again bool, o txn.Outcome) {
 	for _, w := range x.record.Writes {
 		l.forget(w.Key, x)
 	}
+	// forget has removed all versions of x, which were the last users of the record.
 	x.record = nil
 	l.r.env.Reply(x.outcome)
 }

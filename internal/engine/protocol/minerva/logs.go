@@ -61,6 +61,7 @@ const keepBytes = 64 << 20
 
 func (l *logs) init(r *Replica, p protocol.Params) {
 	l.r, l.timeout, l.full = r, p.Duration("batchTimeout"), int(p.Int("batchSize"))
+	// The first batch does not wait: a full timeout counts as passed before it.
 	l.number, l.sent = protocol.NumbersBefore(r.incarnation)+1, -l.timeout
 	l.all = make([]batchLog, r.nodes)
 	for i := range l.all {
@@ -76,6 +77,8 @@ func (l *logs) init(r *Replica, p protocol.Params) {
 // last batch was sent.
 func (l *logs) append(rec *Record, place uint64) {
 	if l.batch == nil {
+		// Later transactions of the batch may execute after later epochs. Epoch is a lower bound for all of them, which
+		// forget depends on.
 		l.batch = &Batch{Origin: l.r.self, Number: l.number, First: place, Epoch: l.r.epochs.committed}
 		l.size = 0
 		if l.r.wrong == cutWithoutProof {
@@ -89,6 +92,7 @@ func (l *logs) append(rec *Record, place uint64) {
 	case l.size >= l.full || wait <= 0 || l.r.env.Buggify(sendsEarly):
 		l.r.env.Mark(batchFull)
 		l.send()
+	// Timers cannot be cancelled, so set only one timer for each batch. Its Arg identifies the batch.
 	case l.timed != l.number:
 		l.timed = l.number
 		l.r.env.After(wait, protocol.Timer{Kind: batchTimer, Arg: l.number})
@@ -128,6 +132,7 @@ func (l *logs) put(m *Batch) {
 	for len(g.batches) <= at {
 		g.batches = append(g.batches, nil)
 	}
+	// A batch can arrive twice: from its origin, and from a replica that passes it on.
 	if g.batches[at] == nil {
 		g.batches[at] = m
 		if l.r.wrong == arrivalOrder {
@@ -152,6 +157,8 @@ func (g *batchLog) get(number uint64) *Batch {
 // receive handles a batch, sent by its origin or passed on by another replica. A replica that is behind neither stores
 // nor acknowledges it, because it would keep the batch permanently.
 func (l *logs) receive(from geo.NodeID, m *Batch) {
+	// A batch must not be acknowledged before this replica has joined: `begin` discards all logs, and Follow then requests
+	// the batches again.
 	if int(m.Origin) >= l.r.nodes || m.Number == protocol.NumbersBefore(protocol.IncarnationOf(m.Number)) || l.r.epochs.behind || !l.r.rejoin.joined {
 		return
 	}
@@ -205,6 +212,7 @@ func (l *logs) prove(origin geo.NodeID, number uint64) {
 	}
 	g.succeed(protocol.IncarnationOf(number))
 	g.proven = number
+	// A progress report will repeat the proof if no cut contains it by then.
 	l.r.progress.expect()
 	l.r.coordinator.propose()
 }
@@ -245,6 +253,7 @@ func (l *logs) requested(from geo.NodeID, m *Request) {
 // drop discards the batches of a log up to number.
 func (l *logs) drop(origin geo.NodeID, number uint64) {
 	g := &l.all[origin]
+	// A cut that reaches a later incarnation has ended the earlier segments, so they are dropped completely.
 	for len(g.earlier) > 0 && protocol.IncarnationOf(g.earlier[0].received) < protocol.IncarnationOf(number) {
 		l.dropFrom(&g.earlier[0], number)
 		g.earlier = g.earlier[1:]

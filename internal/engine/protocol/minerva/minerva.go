@@ -163,6 +163,7 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 // replaces is Engine.Replaces: every replica, if the remaining replicas are a majority. A coordinator that proposes
 // cuts without consensus cannot be replaced.
 func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
+	// Of two replicas, the remaining one is not a majority.
 	if t.Nodes() < 3 {
 		return nil
 	}
@@ -241,6 +242,7 @@ func (r *Replica) Submit(t *txn.Transaction) { r.local.submit(t) }
 
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
+	// Any message shows that its sender is alive, not only a progress report.
 	r.progress.hear(from)
 	switch m := m.(type) {
 	case *Batch:

@@ -82,6 +82,7 @@ func (p *progress) tell() {
 		m := &Progress{p.told, append(Heads(nil), p.proofs...)}
 		p.r.others(func(n geo.NodeID) { p.r.env.Send(n, m) })
 	}
+	// The next tick repeats proofs that are still in no cut then.
 	if uncut {
 		p.expect()
 	}

@@ -89,6 +89,7 @@ func (j *rejoin) init(r *Replica) {
 
 func (j *rejoin) start() {
 	if !j.joined {
+		// The next cut ends the predecessor's log even if this incarnation sends no batch.
 		j.r.logs.prove(j.r.self, protocol.NumbersBefore(j.r.incarnation))
 		j.later()
 	}
@@ -120,6 +121,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 
 // reported records the last epoch that replica n has committed, to find out when a new incarnation has caught up.
 func (j *rejoin) reported(n geo.NodeID, epoch uint64) {
+	// A new incarnation reports epoch 0 until it has rows.
 	if epoch == 0 || j.goals[n] == 0 {
 		return
 	}
@@ -209,6 +211,7 @@ func (j *rejoin) due() bool {
 		return false
 	}
 	patience := j.r.longest + fetchAfter
+	// A transfer that has started gets more time than a request without any reply.
 	if j.coming {
 		patience = statetransfer.Patience
 	}
@@ -230,6 +233,7 @@ func (j *rejoin) askNext() {
 	}
 	j.asked, j.at, j.coming = order[j.asks%len(order)], j.r.env.Now(), false
 	j.asks++
+	// The first cut that this replica has follows the rows of the epoch before it. Older rows lack a cut in between.
 	j.r.env.Send(j.asked, &Join{max(j.r.epochs.first, 1) - 1})
 }
 

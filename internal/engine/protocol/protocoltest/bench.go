@@ -34,6 +34,7 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 		for i := range n {
 			keys = append(append(keys, 0), args[1+8*i:9+8*i]...)
 		}
+		// All keys share one allocation, and each key below is a slice of it.
 		all := txn.Key(keys)
 		for i := range n {
 			f.Accesses = append(f.Accesses, txn.Access{Key: all[9*i : 9*i+9], Mode: txn.ReadWrite})
@@ -54,6 +55,7 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 				return nil, err
 			}
 			from := 1 + 8*n + size*i
+			// The capacity ends with the value: an append to it must not overwrite the next value in args.
 			c.Put(k, args[from:from+size:from+size])
 		}
 		return nil, nil
@@ -71,6 +73,7 @@ func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string
 	var clients []*benchClient
 	for r := range 2 {
 		c := addBenchClient(s, geo.Region(r), (b.N+1)/2)
+		// The arguments are drawn before the timer starts, so their generation costs no measured CPU.
 		for range 5000 {
 			c.pool = append(c.pool, benchTxn(c.rng, r, multiHome, hot))
 		}
@@ -80,11 +83,13 @@ func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string
 	b.ResetTimer()
 	start := cpuTime(b)
 	from := s.Now()
+	// left reaches 0 while transactions are still in flight or pausing before a retry; open counts both.
 	for clients[0].left+clients[1].left+clients[0].open+clients[1].open > 0 {
 		s.Run(s.Now() + 100*time.Millisecond)
 	}
 	b.ReportMetric(float64(cpuTime(b)-start)/float64(2*b.N), "cpu-ns/txn/copy")
 	b.ReportMetric(float64(b.N)/(s.Now()-from).Seconds(), "virtual-txn/s")
+	// A value of 0 removes ns/op from the output: it would be wall time, which depends on other work on the machine.
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -116,10 +121,13 @@ func benchTxn(r *rand.Rand, region, multiHome, hot int) []byte {
 			rows = hot
 		}
 		home := region
+		// Odd positions go to the other region, so one of the two hot rows (positions 0 and 1) is there, too.
 		if both && i%2 == 1 {
 			home = 1 - region
 		}
+		// With one partition and two regions, the home of a row is its number modulo 2.
 		row := uint64(2*r.IntN(rows) + home)
+		// Draw again: every transaction must have exactly benchKeys different rows.
 		if seen[row] {
 			i--
 			continue
@@ -183,6 +191,8 @@ func (c *benchClient) send(args []byte, attempt uint8) {
 }
 
 func (c *benchClient) Complete(o txn.Outcome) {
+	// Only conflicts are retried. open still counts the transaction, so BenchmarkCPU does not stop before the retry
+	// commits.
 	if o.Cause == txn.CauseConflict {
 		most := benchPause << min(c.sent[o.ID].Attempt, benchPauses)
 		c.env.After(time.Duration(c.rng.Int64N(int64(most))), protocol.Timer{Arg: uint64(o.ID)})

@@ -43,6 +43,7 @@ func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
 			if !reflect.DeepEqual(got, m) {
 				t.Errorf("got %+v, want %+v", got, m)
 			}
+			// The capacity is cut as well, so a decoder that reslices beyond the length cannot find the removed bytes.
 			for n := range body {
 				if cut, _, err := decode(m.Kind(), body[:n:n]); err == nil {
 					t.Fatalf("the first %d of %d bytes are taken for %v", n, len(body), cut)
@@ -50,6 +51,8 @@ func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
 			}
 		})
 	}
+	// Both rejections are valid: an engine's Decode returns an error, and a package that shares messages returns known ==
+	// false.
 	if m, known, err := decode(255, nil); known && err == nil {
 		t.Errorf("takes an unknown message for %v", m)
 	}
@@ -62,6 +65,8 @@ func FuzzCodec(f *testing.F, messages map[string]protocol.Message, decode Decode
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
 		m, known, err := decode(kind, body)
+		// Most fuzzed bodies are invalid, and an error is the right answer to them. The round trip applies to accepted
+		// bodies only.
 		if err != nil || !known {
 			return
 		}
@@ -69,6 +74,7 @@ func FuzzCodec(f *testing.F, messages map[string]protocol.Message, decode Decode
 		if len(again) != m.Size() || m.Kind() != kind {
 			t.Fatalf("%T has size %d and kind %d, want %d and %d", m, m.Size(), m.Kind(), len(again), kind)
 		}
+		// Each message has exactly one encoding, and a decoder must reject every other body.
 		if !bytes.Equal(again, body) {
 			t.Fatalf("%x comes back as %x", body, again)
 		}

@@ -56,6 +56,8 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		answered(t, loads)
 		committed := 0
 		for r, l := range loads {
+			// Every operation of nextGroups declares its rows or an inexact footprint, and none fails by itself. Either
+			// reason is thus a defect of the engine.
 			if l.Reasons[txn.ReasonUndeclared] > 0 || l.Reasons[txn.ReasonProcedure] > 0 {
 				t.Errorf("region %d: %v", r, l.Reasons)
 			}
@@ -65,10 +67,13 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 			}
 			committed += l.Outcomes[txn.Committed]
 		}
+		// Copies are compared only after the last message is handled: until then an asynchronous copy may lag.
 		still(t, s, topology)
 		CheckEqual(t, s, layout)
 		recorded.check(t, engine.Promises(params))
 		looked, stale := Counter(s, topology, "reconnaissances"), Counter(s, topology, "reconnaissances_stale")
+		// Without stale reconnaissances, the engine's handling of a footprint that changed after the lookup would not be
+		// tested.
 		if params[reconnaissance.Parameter.Name] != "" && (looked == 0 || stale == 0) {
 			t.Errorf("%d reconnaissances, %d of them stale: both should occur", looked, stale)
 		}
@@ -97,6 +102,7 @@ func nextGroups(r *rand.Rand) string {
 		return fmt.Sprintf("e%d+%d", groupsOf+r.IntN(appended), 1+r.IntN(3))
 	case 8:
 		from := r.IntN(sumEnd - suiteRows)
+		// The second row always differs from the first: a transaction that names a row twice is refused as malformed.
 		to := (from + 1 + r.IntN(sumEnd-suiteRows-1)) % (sumEnd - suiteRows)
 		return fmt.Sprintf("a%d-1 a%d+1", suiteRows+from, suiteRows+to)
 	case 9:
@@ -104,6 +110,7 @@ func nextGroups(r *rand.Rand) string {
 	case 10:
 		return fmt.Sprintf("C%d-%d=%d", suiteRows, sumEnd, sum)
 	default:
+		// Rows 0 to 7 include values that decide which row j writes, so these transfers make reconnaissances of j stale.
 		return fmt.Sprintf("a%d+1 a%d-1", r.IntN(4), 4+r.IntN(4))
 	}
 }

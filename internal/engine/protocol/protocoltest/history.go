@@ -35,8 +35,11 @@ const maxProcesses = 1 << 16
 // AddClient implements simload.World.
 func (r *recording) AddClient(region geo.Region, newClient func(protocol.ClientEnv) protocol.Client) {
 	var client protocol.Client
+	// Each client gets its own range of process numbers, so processes of different clients never share a number.
 	first := uint32(r.taps.Len()) * maxProcesses
 	process := func(id txn.ID) uint32 {
+		// client is read when a transaction is recorded, not now: the simulation creates it only in the call of AddClient
+		// below.
 		if c, ok := client.(processes); ok {
 			return first + c.ClientOf(id)
 		}

@@ -23,6 +23,7 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		for seed := range uint64(2) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				topology := makeTopology()
+				// Seed 0 runs without jitter and loss, so a failure there has a simpler cause.
 				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
 				s := sim.New(sim.Config{
 					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Procedures, Seed: seed, Costs: sim.DefaultCosts, CheckCodec: true, Params: p,
@@ -35,6 +36,7 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 					loads = append(loads, addLoad(s, geo.Region(r), seed, simload.Load{Clients: 10, Next: Transfers(suiteRows), Until: 4 * time.Second}))
 					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 4*time.Second))
 				}
+				// A single region has no link to cut.
 				if len(topology.Regions) > 1 {
 					s.At(time.Second, func() { s.Cut(0, 1) })
 					s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })

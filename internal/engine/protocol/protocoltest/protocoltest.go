@@ -36,6 +36,7 @@ func Params(t testing.TB, engine *protocol.Engine, given map[string]string) prot
 func Transfers(rows int) func(*rand.Rand) string {
 	return func(r *rand.Rand) string {
 		row := func() int {
+			// Half of all accesses go to 8 rows, so that transactions conflict.
 			if r.IntN(2) == 0 {
 				return r.IntN(8)
 			}
@@ -43,6 +44,7 @@ func Transfers(rows int) func(*rand.Rand) string {
 		}
 		var used []int
 		fresh := func() int {
+			// KV refuses a transaction that names a row twice, so draw until the row is new.
 		again:
 			n := row()
 			for _, u := range used {
@@ -82,6 +84,7 @@ func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 	}
 	seen := map[int]shard{}
 	for n := range geo.NodeID(layout.Topology.Nodes()) {
+		// A crashed node has missed writes since its crash.
 		if s.Node(n).Dead {
 			continue
 		}
@@ -97,12 +100,15 @@ func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 				t.Errorf("node %s holds row %v of %s", name, k, layout.ShardName(i))
 			}
 			h.digest += store.DigestRow(k, r.Value)
+			// Traced procedures add a stamp to each value, and keep a deleted row with a mark: it does not count toward the
+			// sum.
 			if value, there := history.Plain(k, r.Value); there {
 				h.sum += simload.Value(store.Record{Value: value})
 			}
 			held[i] = h
 		})
 		for _, i := range layout.ShardsOf(n) {
+			// The first live copy of a shard represents it in the sum. Other copies only have to equal it.
 			if first, ok := seen[i]; !ok {
 				seen[i] = held[i]
 			} else if first.digest != held[i].digest {
@@ -114,6 +120,7 @@ func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 	for _, h := range seen {
 		got += h.sum
 	}
+	// A shard without any live copy is missing in seen, and its rows are missing in the sum.
 	if got != sum || len(seen) != layout.Shards() {
 		t.Errorf("%d of %d shards hold %d, want %d", len(seen), layout.Shards(), got, sum)
 	}
@@ -204,8 +211,10 @@ func (a *Auditor) Complete(o txn.Outcome) {
 	a.tries = 0
 	var sum int64
 	words := strings.Fields(string(o.Result))
+	// The operations of an audit never abort or fail, so every outcome except a conflict must be Committed.
 	if o.Status != txn.Committed || len(words) != a.rows+1 {
 		a.t.Errorf("audit %v: %v %s %s", o.ID, o.Status, o.Reason, o.Result)
+		// This auditor stops here, and quiesce must not wait for it.
 		a.open = false
 		return
 	}
@@ -215,6 +224,7 @@ func (a *Auditor) Complete(o txn.Outcome) {
 		if err != nil {
 			a.t.Errorf("audit %v: %v", o.ID, err)
 		}
+		// The last value belongs to the auditor's private row. That row starts at 0, and Seen already counts this audit.
 		if i < a.rows {
 			sum += n
 		} else if n != int64(a.Seen) {

@@ -54,6 +54,7 @@ func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string)
 				finished(t, s, topology.Full(), loads, audits)
 				moved, restarts := Counter(s, topology, "remasterings"), Counter(s, topology, "restarts")
 				t.Logf("%d moves, %d restarts", moved/int64(topology.Nodes()), restarts)
+				// Every node counts every move, so moved is a multiple of the number of moves.
 				if moved < 10*int64(topology.Nodes()) || restarts < 10 {
 					t.Errorf("rows moved %d times, with %d restarts", moved/int64(topology.Nodes()), restarts)
 				}
@@ -80,6 +81,7 @@ func RemasteringPays(t *testing.T, engine *protocol.Engine) {
 	add := func(from, until time.Duration) *simload.Clients {
 		return simload.Add(s, 1, uint64(from)+1, simload.Load{
 			Clients: 1, Think: 20 * time.Millisecond, From: from, Until: until,
+			// Even rows have region 0 as their home, and the clients are in region 1.
 			Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", 2*r.IntN(10)) },
 		})
 	}

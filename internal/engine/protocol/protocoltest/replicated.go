@@ -35,9 +35,11 @@ func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) 
 		}
 		lost := geo.Region(seed % 3)
 		held, other := (lost+1)%3, (lost+2)%3
+		// Seeds 3 to 5 lose the same regions as seeds 0 to 2, but with the other link cut.
 		if seed > 2 {
 			held, other = other, held
 		}
+		// The cut delays messages from lost to held, and the crash then loses them. Region other has received its messages.
 		s.At(time.Second, func() { s.Cut(min(lost, held), max(lost, held)) })
 		s.At(1200*time.Millisecond, func() {
 			for q := range topology.Partitions {
@@ -47,6 +49,7 @@ func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) 
 		s.Run(12 * time.Second)
 		before := []int{loads[held].Outcomes[txn.Committed], loads[other].Outcomes[txn.Committed]}
 		s.Run(30 * time.Second)
+		// Clients of the lost region are not checked: they get Unknown or Refused.
 		for i, r := range []geo.Region{held, other} {
 			if l := loads[r]; l.Open() > 0 || before[i] < 100 {
 				t.Errorf("seed %d, region %d: %d of %d transactions have no answer, %d were committed: %v", seed, r, l.Open(), l.Sent(), before[i], l.Outcomes)
@@ -124,6 +127,7 @@ func ReplicatedLogsSurvive(t *testing.T, engine *protocol.Engine) {
 		p, errs := engine.Resolve(map[string]string{"homeLogs": tc.homeLogs, "batchCopies": tc.copies})
 		topology := far(tc.regions)
 		var refused *protocol.TopologyError
+		// Errors in the parameters come first: the answer of Accepts to such parameters has no meaning.
 		switch err := engine.Accepts(topology, p); {
 		case len(errs) > 0:
 			if errs[0].Name != tc.refused {

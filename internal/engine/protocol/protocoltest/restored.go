@@ -19,10 +19,12 @@ func Restored[T any](t testing.TB, was, is *T, but ...string) {
 		}
 		field := func(v *T) reflect.Value {
 			at := reflect.ValueOf(v).Elem().Field(i)
+			// reflect refuses Interface for an unexported field, so the field is read through its address.
 			return reflect.NewAt(f.Type, at.Addr().UnsafePointer()).Elem()
 		}
 		w, r := field(was), field(is)
 		empty := w.IsZero()
+		// IsZero is true only for a nil map or slice. An empty one would not show whether its elements are restored either.
 		switch f.Type.Kind() {
 		case reflect.Map, reflect.Slice:
 			empty = w.Len() == 0

@@ -69,6 +69,7 @@ func numbered(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes [
 	taken := 0
 	for _, s := range shapes {
 		err, n := refusal(t, engine, s.topology(), p), taken
+		// Refused topologies are not counted, so seedsOf rotates through the seeds without gaps.
 		if err == nil {
 			taken++
 		}
@@ -100,6 +101,7 @@ func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least
 	if thorough {
 		turns = 60
 	}
+	// The slowest region decides: clients of all regions stop at the same time.
 	return max(least, turns*slices.Max(lawsOfAll(engine, t, p)))
 }
 
@@ -114,6 +116,7 @@ func addLoad(s simload.World, region geo.Region, seed uint64, l simload.Load) *s
 	var c *simload.Clients
 	sent, next := 0, l.Next
 	l.Next = func(r *rand.Rand) string {
+		// The client c is set by then: clients call Next only once the simulation runs.
 		if sent++; sent == eager {
 			c.Think = max(c.Think, restful(l.Until))
 		}
@@ -141,6 +144,7 @@ func lawsOfAll(engine *protocol.Engine, t *geo.Topology, p protocol.Params) (law
 // quiesce runs the simulation until all transactions are answered and nothing is pending, but at most two minutes.
 func quiesce(s *sim.Sim, loads []*simload.Clients, audits []*Auditor) {
 	quiet := func() bool {
+		// An auditor that waits to retry has nothing in flight, so Pending does not count it.
 		return s.Pending() == 0 && !slices.ContainsFunc(audits, func(a *Auditor) bool { return a.open }) &&
 			!slices.ContainsFunc(loads, func(l *simload.Clients) bool { return l.Open() > 0 })
 	}
@@ -158,6 +162,7 @@ func still(t *testing.T, s *sim.Sim, topology *geo.Topology) {
 		return
 	}
 	until := s.Now() + 2*time.Minute
+	// Only messages that were sent so far must arrive: nodes may send periodic messages without end.
 	for sent := s.Now() + 1; s.Underway(sent); {
 		if s.Now() > until {
 			t.Error("messages are under way two minutes after the last answer")
@@ -211,11 +216,13 @@ func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simload.Clie
 // the rows.
 func skews(r *rand.Rand) string {
 	a := r.IntN(skewRows)
+	// A transaction must not name a row twice, so b differs from a.
 	b := (a + 1 + r.IntN(skewRows-1)) % skewRows
 	switch r.IntN(4) {
 	case 0:
 		return fmt.Sprintf("r%d", firstSkewRow+a)
 	case 1:
+		// Adding 0 keeps the sum, but is a read and a write to the engine.
 		return fmt.Sprintf("a%d+0 a%d+0", firstSkewRow+a, firstSkewRow+b)
 	default:
 		return fmt.Sprintf("r%d a%d+0", firstSkewRow+a, firstSkewRow+b)
@@ -238,6 +245,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 		for _, seed := range seedsOf(n, seeds) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				topology := makeTopology()
+				// Jitter and loss grow with the seed. Seed 0 has neither.
 				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
 				offsets := make([]time.Duration, topology.Nodes())
 				if seed > 1 { // clocks that disagree by up to 50 ms
@@ -246,6 +254,8 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 						offsets[i] = time.Duration(r.IntN(50_000)) * time.Microsecond
 					}
 				}
+				// Seed 2 passes messages by reference, as drivers may do. A replica that modifies a received message then
+				// changes the state of other replicas, too.
 				s := sim.New(sim.Config{
 					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Traced, Seed: seed,
 					Params: p, Costs: sim.DefaultCosts, CheckCodec: seed != 2, ClockOffsets: offsets,
@@ -273,6 +283,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 						reasons[reason] += n
 					}
 				}
+				// Aborts by the procedure and failures of the procedure must occur, because engines answer both without writes.
 				if reasons["funds"] == 0 || reasons["procedure-error"] == 0 {
 					t.Errorf("reasons %v: not all kinds occur", reasons)
 				}
@@ -355,6 +366,7 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 		s.At(time.Second, func() { s.Cut(0, 1) })
 		s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
 		s.Run(soon)
+		// The run with another seed stops at this time, so only the first part of the trace can be compared with it.
 		first = h.Sum64()
 		s.Run(until)
 		return first, h.Sum64()
@@ -417,6 +429,7 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 		{"3 regions", func() *geo.Topology { return simload.ThreeRegions(partitions) }},
 		{"8 regions", func() *geo.Topology { return simload.EightRegions(1) }},
 	}
+	// Accepts refuses topologies with groups for all other engines.
 	if engine.TakesGroups {
 		shapes = append(shapes,
 			shape{"3 regions, led elsewhere", func() *geo.Topology { return led(simload.ThreeRegions(2), 1, 3) }},
@@ -441,6 +454,7 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 		for _, class := range classes {
 			topology := makeTopology()
 			regions := len(topology.Regions)
+			// In two regions, next and last are the same region, so the class has no second home.
 			if regions == 2 && class.name == "MH of others" {
 				continue
 			}
@@ -460,15 +474,19 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 					loads = append(loads, simload.Add(s, geo.Region(c), 1, simload.Load{
 						Clients: load.clients, Think: load.think, From: 3 * time.Second, Until: load.until,
 						Next: func(r *rand.Rand) string {
+							// All rows of a transaction lie in one partition: Engine.Law is defined for transactions of a single
+							// partition.
 							partition := r.IntN(topology.Partitions)
 							var ops []string
 							for _, h := range class.homes {
+								// Row n belongs to partition n mod partitions, and its home is n div partitions mod regions.
 								row := (r.IntN(each)*regions+h(c, regions))*topology.Partitions + partition
 								ops = append(ops, fmt.Sprintf("a%d+1", row))
 							}
 							return strings.Join(ops, " ")
 						},
 					}))
+					// Each region's client runs in a separate simulation, so that no other client delays its transactions.
 					if load.alone {
 						s.Run(load.until + 2*time.Second)
 						s = world()
@@ -487,6 +505,7 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 					off := 100 * (float64(got)/float64(law) - 1)
 					fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", path.Base(path.Dir(t.Name())), class.name,
 						topology.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
+					// Law excludes local work, which costs CPU time here. 5% leaves room for that.
 					if off > 5 || off < -5 {
 						t.Errorf("region %s: median %v, law %v: %+.1f%%", topology.Regions[c], got, law, off)
 					}
@@ -504,6 +523,7 @@ func led(t *geo.Topology, after, regions int) *geo.Topology {
 		for p := range t.Partitions {
 			g := geo.CellGroup{Cell: geo.Cell{Home: geo.Region(r), Partition: p}, Replicas: make([]int, len(t.Regions))}
 			g.Leader = geo.Region((r + after) % len(t.Regions))
+			// Regions that are not listed below keep 0 replicas of the cell.
 			for i := range regions {
 				g.Replicas[(int(g.Leader)+i)%len(t.Regions)] = t.Replicas
 			}

@@ -35,12 +35,14 @@ import (
 // which are numbers to the simulator, are shown by their names.
 func Traces(t *testing.T, engine *protocol.Engine, timers map[uint8]string) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		// testdata/fuzz contains inputs of fuzz tests, which are not scripts.
 		if strings.Contains(path, "fuzz") {
 			return
 		}
 		var e *traceEnv
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "database" {
+				// Without an empty line after database, the next command of the script would be taken for input and never run.
 				if d.Input != "" {
 					d.Fatalf(t, "database has no input; a command of its own begins a block: %q", d.Input)
 				}
@@ -86,6 +88,8 @@ func newTraceEnv(t *testing.T, d *datadriven.TestData, engine *protocol.Engine, 
 	delays := make([][]float64, regions)
 	for i := range delays {
 		for range regions {
+			// Half of the round trip, converted from nanoseconds to milliseconds. Topology ignores the delay of a region to
+			// itself.
 			delays[i] = append(delays[i], float64(round)/2e6)
 		}
 	}
@@ -99,6 +103,7 @@ func newTraceEnv(t *testing.T, d *datadriven.TestData, engine *protocol.Engine, 
 	})
 	simload.FillLayout(engine.Layout(e.topology, params), uint64(rows), int64(value), e.sim.Store)
 	for r := range regions {
+		// AddClient creates the client immediately, so e.clients is in the order of the regions.
 		e.sim.AddClient(geo.Region(r), func(env protocol.ClientEnv) protocol.Client {
 			c := &scripted{e: e, env: env, region: e.topology.Regions[r], stream: uint32(r)}
 			e.clients = append(e.clients, c)
@@ -128,6 +133,7 @@ func (e *traceEnv) do(t *testing.T, d *datadriven.TestData) string {
 	e.out.Reset()
 	switch d.Cmd {
 	case "run":
+		// The filter of an earlier run does not apply to this run.
 		e.hide = nil
 		var length, hide string
 		d.ScanArgs(t, "for", &length)
@@ -149,6 +155,7 @@ func (e *traceEnv) do(t *testing.T, d *datadriven.TestData) string {
 			if err != nil {
 				d.Fatalf(t, "%v", err)
 			}
+			// Times in the input are relative to the start of this run command, not to the start of the simulation.
 			c := e.clients[e.topology.Index(region)]
 			e.sim.At(e.sim.Now()+after, func() { c.submit(ops) })
 		}
@@ -175,6 +182,7 @@ func (e *traceEnv) do(t *testing.T, d *datadriven.TestData) string {
 			var rows []string
 			e.sim.Store(geo.NodeID(n)).Each(func(k txn.Key, r store.Record) {
 				v := int64(0)
+				// simload stores a value as a big-endian integer.
 				for _, c := range r.Value {
 					v = v<<8 | int64(c)
 				}

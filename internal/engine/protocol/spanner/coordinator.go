@@ -124,6 +124,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 	x := r.begin(t, age)
 	if r.closing && r.procedures.ReadsOnly(t) {
 		r.counters.snapshots++
+		// Timestamps are unsigned: just after the start, staleness may exceed the clock.
 		x.snapshot, x.at = true, r.now()-min(r.now(), uint64(r.staleness))
 	}
 	r.run(x)
@@ -158,6 +159,7 @@ func (r *Replica) run(x *transaction) {
 	x.round++
 	for i := range needs {
 		n := &needs[i]
+		// A range never leaves its unit, and thus its shard, so its first key is enough.
 		p := x.part(r.layout.Shard(n.Range.From))
 		if p.open == nothing {
 			p.open = toRead
@@ -212,6 +214,7 @@ func (r *Replica) finish(x *transaction) {
 		// All locks of the single group were held when the last rows were read.
 		r.counters.readOnly++
 		r.commit(x)
+		// With last set, the leaseholder has dropped the locks along with its answer. Otherwise they must be released.
 		if len(x.parts) == 0 || x.parts[0].last {
 			r.end(x)
 		} else {
@@ -323,6 +326,7 @@ func (r *Replica) commit(x *transaction) {
 
 // reply sends a client its transaction's outcome.
 func (r *Replica) reply(x *transaction, o txn.Outcome) {
+	// An exact footprint already determines the class.
 	if !x.t.Exact {
 		o.Class = x.task.Class(r.placement)
 	}
@@ -358,6 +362,7 @@ func (r *Replica) restart(x *transaction) {
 	r.counters.restarts++
 	r.env.Mark(restarted)
 	r.abort(x)
+	// The new attempt keeps its age. With a younger age it could be wounded again and again.
 	r.run(r.begin(x.t, x.age))
 }
 
@@ -478,6 +483,7 @@ func (r *Replica) contended(x *transaction) {
 
 // cancel asks a group's leaseholder to give up a preparation that still waits for locks.
 func (r *Replica) cancel(x *transaction, p *part) {
+	// Under a leaseholder of another term, there is no preparation yet. request sends it and then cancels it there.
 	if l := r.leaseholders[p.group]; p.open == toPrepare && p.sent == l.term && l.term > 0 {
 		r.send(l.node, &Ask{Header{Group: p.group, Term: l.term, Number: x.number, Clock: r.now()}, Cancel})
 	}
@@ -486,10 +492,12 @@ func (r *Replica) cancel(x *transaction, p *part) {
 // follow handles the announcement of a leaseholder. It repeats the open requests of the group. A transaction that has
 // locks under an earlier leaseholder and is not prepared has lost them, so it restarts.
 func (r *Replica) follow(from geo.NodeID, m *raftgroup.Lead) {
+	// The announcement of a deposed leaseholder may arrive after its successor's.
 	if m.Group >= len(r.leaseholders) || m.Term <= r.leaseholders[m.Group].term {
 		return
 	}
 	r.leaseholders[m.Group] = tenure{from, m.Term}
+	// Sorted, because the order of the requests must not depend on the iteration order of the map.
 	for _, n := range slices.Sorted(maps.Keys(r.open)) {
 		x := r.open[n]
 		if x == nil || x.snapshot {

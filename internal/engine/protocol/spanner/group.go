@@ -35,6 +35,7 @@ func (g *group) current(h *holder) bool {
 
 // Entry implements raftgroup.Machine. An entry consists of the timestamp that it closes and the commands.
 func (g *group) Entry(batch []byte) []byte {
+	// An entry without commands only serves to close a timestamp.
 	if len(batch) == 0 && !g.r.closing {
 		return nil
 	}
@@ -81,6 +82,7 @@ func (g *group) Apply(entry []byte) {
 	if err := r.Done(); err != nil {
 		panic("spanner: an entry of the log is malformed: " + err.Error())
 	}
+	// An entry that closes no timestamp contains 0.
 	if closing > g.closed {
 		g.closed = closing
 		g.saw(closing)

@@ -78,6 +78,7 @@ func (g *group) Step(leads bool) {
 		return
 	}
 	g.r.counters.terms++
+	// tick must check the coordinators of the prepared transactions even if no message about them arrives.
 	g.r.tickLater()
 	// Sorted names keep the order of locks the same in every replay.
 	for _, n := range g.names() {
@@ -194,6 +195,8 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 		// A transaction that only writes in this group has no locks yet, so it can start here.
 		h = g.hold(n, e.Age)
 	}
+	// A proposed transaction is answered once its entry is applied. The coordinator of a lost transaction was already
+	// notified.
 	switch h.stage {
 	// The preparation is in the log; the earlier answer did not reach the coordinator.
 	case holding:
@@ -212,6 +215,7 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 
 // Advance implements raftgroup.Machine. It grants free locks and continues the transactions that have all their locks.
 func (g *group) Advance() {
+	// proceed may release locks that other transactions wait for, so repeat until no holder is ready.
 	for {
 		g.locks.settle()
 		unleased := g.unleased[:0]
@@ -304,6 +308,7 @@ func writes(all []txn.WriteEntry, k txn.Key) bool {
 // log appends a command to the batch for the log, with a new timestamp.
 func (g *group) log(h *holder, kind uint8, e *effect) {
 	h.stage = proposed
+	// The transaction has all its locks now, so timestamps of conflicting transactions follow the order of their locks.
 	e.timestamp = g.r.clock.Tick(g.r.env.Now())
 	g.Batch = appendEffect(g.Batch, kind, e)
 }
@@ -376,6 +381,7 @@ func (g *group) asked(n raftgroup.Name, m *Ask) {
 		if m.Request == Validate {
 			g.answer(n, Lost, 0)
 		}
+	// The log decides on a proposed transaction, so it can no longer be cancelled.
 	case h.stage != growing:
 	case m.Request == Validate:
 		h.op = m
@@ -415,6 +421,7 @@ func (g *group) resolve(from geo.NodeID, n raftgroup.Name, m *Resolve) {
 
 // commitApplied reports a commit from the log to the transaction's coordinator.
 func (g *group) commitApplied(e *effect) {
+	// Only the leaseholder that proposed the commit has a holder. All other members apply the entry without an answer.
 	if h := g.holders[e.name]; h != nil {
 		g.drop(h)
 		g.answer(e.name, Committed, e.timestamp)
@@ -456,6 +463,7 @@ func (g *group) resolveApplied(n raftgroup.Name) {
 
 // close returns a timestamp at or below which the group will commit no further write.
 func (g *group) close() uint64 {
+	// Later commands get timestamps above t from the same clock. Commands in the same entry are applied before t closes.
 	t := g.r.now()
 	// A prepared transaction may commit at its own timestamp or later.
 	for _, e := range g.prepared {

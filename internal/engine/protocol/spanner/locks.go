@@ -127,6 +127,7 @@ func (t *lockTable) reinstate(l *lock) {
 // release releases a holder's granted locks and withdraws its requests. The caller must call settle afterwards.
 func (t *lockTable) release(h *holder) {
 	for _, l := range h.locks {
+		// A lock of a holder is either granted or waiting.
 		if !drop(&l.unit.granted, l) {
 			drop(&l.unit.waiting, l)
 		}

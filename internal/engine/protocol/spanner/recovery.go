@@ -61,6 +61,7 @@ func (g *group) sweep() {
 	if !g.Leads() {
 		return
 	}
+	// The slice has a fixed order, unlike the map of holders: pings and abandons must be the same in every replay.
 	met := make([]bool, g.r.nodes)
 	for n := range g.holders {
 		met[n.Coordinator] = true
@@ -133,6 +134,7 @@ func (g *group) query(from geo.NodeID, q *Query) {
 		e := g.prepared[q.Of]
 		// The anchor must not answer before it has asked all groups.
 		if e.anchor == g.Shard {
+			// A recovery that started recently is still collecting answers, and its outcome also reaches the querying group.
 			if v := g.recoveries[q.Of]; v == nil || g.r.env.Now()-v.at >= g.r.recovery {
 				g.recover(q.Of) // conclude then sends the outcome to all groups
 			}
@@ -143,6 +145,7 @@ func (g *group) query(from geo.NodeID, q *Query) {
 	case unknown:
 		g.r.env.Mark(prevention)
 		g.queries[q.Of] = append(g.queries[q.Of], query{from, q})
+		// One prevent command answers all queries about the transaction.
 		if len(g.queries[q.Of]) == 1 {
 			g.Batch = appendPrevent(g.Batch, q.Of)
 		}
@@ -156,6 +159,7 @@ func (g *group) tell(to geo.NodeID, q *Query, ended bool, o Outcome) {
 // preventApplied answers the queries that waited for a prevent command. By now the group has prepared the transaction,
 // or never will.
 func (g *group) preventApplied(n raftgroup.Name) {
+	// prepareApplied drops a transaction whose preparation was already proposed.
 	if h := g.holders[n]; h != nil && g.prevented[n] && (h.stage == growing || h.stage == lost) {
 		g.drop(h)
 		g.answer(n, Lost, 0)
@@ -173,6 +177,7 @@ func (g *group) status(m *Status) {
 	if !g.Leads() || e == nil || v == nil {
 		return
 	}
+	// All groups end a transaction with the same outcome, so one group's outcome is enough.
 	if m.Ended {
 		g.conclude(e, m.Outcome)
 		return
@@ -201,6 +206,7 @@ func (g *group) conclude(e *effect, o Outcome) {
 	g.Batch = appendResolution(g.Batch, &resolution{name: e.name, Outcome: o})
 	for _, p := range e.participants {
 		l, ok := g.r.leaseholderOf(p)
+		// A group whose leaseholder is unknown here asks the anchor in its own recovery.
 		if p == g.Shard || !ok {
 			continue
 		}

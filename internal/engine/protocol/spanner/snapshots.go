@@ -98,6 +98,7 @@ func (r *Replica) snapshotRows(m *SnapshotRows) {
 	switch {
 	case p == nil || p.open != toRead:
 	case m.TooOld:
+		// A conflict makes the client retry, and the retry reads a newer snapshot.
 		r.reply(x, txn.Outcome{ID: x.t.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonTooOld})
 		r.end(x)
 	default:

@@ -241,6 +241,7 @@ func (r *Replica) now() uint64 { return r.clock.Now(r.env.Now()) }
 
 // Start implements protocol.Replica.
 func (r *Replica) Start() {
+	// Silence of another node counts from the start of this node, not from time 0.
 	for n := range r.peers {
 		r.hear(geo.NodeID(n))
 	}
@@ -312,6 +313,7 @@ func (r *Replica) admit(from geo.NodeID, h *Header, m protocol.Message) {
 	r.clock.See(h.Clock)
 	if g := r.group(h.Group); g != nil {
 		g.Admit(from, h.Term, m)
+		// The request may register a transaction here, and tick must then watch its coordinator.
 		r.tickLater()
 	}
 }
@@ -358,6 +360,7 @@ func (r *Replica) tickLater() {
 // tick retries snapshot reads and recovers the transactions of lost coordinators.
 func (r *Replica) tick() {
 	r.ticking = false
+	// The loop visits the numbers in order because the iteration order of the map differs from run to run.
 	for n := r.done; n < r.next; n++ {
 		if x := r.open[n]; x != nil && x.snapshot {
 			r.retrySnapshots(x)
@@ -390,6 +393,7 @@ func (r *Replica) Pending() int {
 		if !g.Raft.Joined() {
 			n++
 		}
+		// A serving leaseholder has a holder for each prepared transaction, so adding prepared would count them twice.
 		if g.Serving {
 			n += len(g.holders)
 		} else {

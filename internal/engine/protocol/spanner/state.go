@@ -85,8 +85,10 @@ func (g *group) Restore(data []byte) {
 	r := codec.NewReader(data)
 	g.state = newState()
 	g.closed, g.latest = r.Uvarint(), r.Uvarint()
+	// This node's later timestamps must exceed all timestamps in the snapshot.
 	g.r.clock.See(g.latest)
 	for range r.Count(8) {
+		// Skip the kind that appendEffect has written.
 		r.Uint8()
 		e := readEffect(&r, commandPrepare)
 		g.prepared[e.name] = e

@@ -27,11 +27,13 @@ func (r *Replica) Check(c *invariant.Checker) {
 		k := &r.copies[home]
 		c.Grows(copyGrows, fmt.Sprintf("region %d", home), k.applied)
 		if k.applied > 0 {
+			// newest is 0 after a copy of the rows was installed: the copy does not name the transaction of its last entry.
 			if k.newest > 0 {
 				c.Agree(sameLog, place{home, r.partition, k.applied}, k.newest)
 			}
 			c.Agree(samePrepared, place{home, r.partition, k.applied}, len(k.tentative))
 		}
+		// Entries that wait for copyLag have arrived but are not applied, so applied may be smaller than next-1.
 		c.That(copyGrows, k.applied < max(1, k.next), "of region %d's log %d is applied, and %d is to come next", home, k.applied, k.next)
 	}
 	for _, p := range r.writer.prepared {

@@ -67,6 +67,7 @@ func (r *Replica) execute(x *transaction) {
 // step runs the transaction until it needs rows of other nodes, and requests those rows. If the procedure has finished,
 // step commits the transaction.
 func (r *Replica) step(x *transaction) {
+	// Reads of this node's rows are supplied in the same step, so the procedure may continue without any message.
 	for x.waiting == 0 {
 		needs := x.task.Step()
 		if len(needs) == 0 {
@@ -127,11 +128,13 @@ func find(rows store.Reader, g *txn.Range) (found []rerun.Row) {
 
 // read answers another node of the region that requests rows of this node's partition.
 func (r *Replica) read(from geo.NodeID, m *Read) {
+	// These rows are in a copy that has not arrived completely. readOn handles the message again once it has.
 	if r.replacement.wants(m.Ranges) {
 		r.replacement.reads = append(r.replacement.reads, heldMessage{from, m})
 		return
 	}
 	a := &Rows{ID: m.ID, Round: m.Round, Snapshot: m.Snapshot}
+	// The transaction's first read here fixes its snapshot. Later reads name the version that this answer returns.
 	if a.Snapshot == 0 {
 		a.Snapshot, a.LSNs = r.version, r.lsns()
 	}
@@ -158,12 +161,14 @@ func (r *Replica) rows(from geo.NodeID, m *Rows) {
 		return
 	}
 	x.snapshots[p] = m.Snapshot
+	// Only the first answer of a partition carries LSNs; a later answer must not clear them.
 	if m.LSNs != nil {
 		x.lsns[p] = m.LSNs
 	}
 	for i, g := range x.needs[p] {
 		x.task.Supply(rerun.Read{Range: g, Rows: m.Found[i]})
 	}
+	// readAgain repeats only the reads that are still listed in needs.
 	x.needs[p] = nil
 	x.waiting--
 	r.step(x)
@@ -212,6 +217,8 @@ func (r *Replica) parts(x *transaction) (writers []geo.NodeID, parts []Part) {
 		i, found := slices.BinarySearch(writers, n)
 		if !found {
 			writers, parts = slices.Insert(writers, i, n), slices.Insert(parts, i, Part{})
+			// LSN stays 0 if the transaction only writes in the partition: without reads there, no page of the part is
+			// validated.
 			if lsns := x.lsns[partition]; lsns != nil {
 				parts[i].LSN = lsns[home]
 			}
@@ -228,6 +235,7 @@ func (r *Replica) parts(x *transaction) (writers []geo.NodeID, parts []Part) {
 		}
 		point := optimistic.Point{Key: read.Range.From, Absent: len(read.Rows) == 0}
 		if !point.Absent {
+			// A version is identified by the transaction that wrote it, because every node numbers its versions separately.
 			point.Writer = read.Rows[0].Writer
 		}
 		p.Reads.Points = append(p.Reads.Points, point)
@@ -250,6 +258,7 @@ func seen(read *rerun.Read) optimistic.Range {
 	if read.Range.Reverse {
 		// Versions are compared in ascending key order, whatever the direction of the scan.
 		slices.Reverse(g.Rows)
+		// The scan stopped at its limit and has not observed the keys below its smallest row.
 		if limited {
 			g.From = g.Rows[0].Key
 		}
@@ -270,6 +279,7 @@ func (r *Replica) commit(x *transaction) {
 		// A failed procedure commits nothing, but its reads are still validated.
 		x.task.Writes().Reset()
 	}
+	// A footprint that is only a hint may omit rows, so the class follows from the rows that were used.
 	if !x.t.Exact {
 		x.outcome.Class = x.task.Class(r.placement)
 	}
@@ -300,5 +310,6 @@ func (r *Replica) reply(x *transaction, o txn.Outcome) {
 		r.env.Reply(o)
 		return
 	}
+	// The client of a forwarded transaction waits at the storage copy that forwarded it.
 	r.env.Send(x.origin, &Answer{o})
 }

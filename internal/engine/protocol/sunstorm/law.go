@@ -14,6 +14,7 @@ import (
 // other regions. It is committed at home when that region's vote has arrived.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	var quorum time.Duration
+	// With one replica per partition, the writer alone is the majority, and no round trip is needed.
 	if t.Replicas > 1 {
 		quorum = t.RTT(c, c)
 	}
@@ -32,8 +33,10 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 		if t.Replicas > 1 {
 			prepare += t.RTT(h, h)
 		}
+		// All Prepares are sent at the same time, so only the slowest region counts.
 		furthest = max(furthest, prepare)
 	}
+	// The second write at home is the CommitPrepared entry. An initiator without rows appends no entry.
 	if local && furthest > 0 {
 		latency += quorum
 	}

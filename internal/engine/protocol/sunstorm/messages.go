@@ -195,6 +195,7 @@ func readRows(r *codec.Reader) *Rows {
 			m.LSNs[i] = r.Uvarint()
 		}
 	}
+	// readHead checked n against a body that still included the LSNs.
 	if n > r.Len() {
 		r.Fail(fmt.Errorf("the rows of %d ranges do not fit into %d bytes", n, r.Len()))
 	}
@@ -251,6 +252,7 @@ func (m *Prepare) Size() int {
 
 // AppendTo implements protocol.Message.
 func (m *Prepare) AppendTo(b []byte) []byte {
+	// The message kind shows the decoder that this number is present. A first generation costs no byte.
 	if m.Reused != 0 {
 		b = codec.AppendUvarint(b, m.Reused)
 	}
@@ -276,6 +278,7 @@ func readPrepare(r *codec.Reader) *Prepare {
 			r.Fail(errors.New("log sequence number 0 is not sent"))
 		}
 	}
+	// readHead checked n against a body that still included the LSN.
 	if n > r.Len() {
 		r.Fail(fmt.Errorf("%d writers do not fit into %d bytes", n, r.Len()))
 	}
@@ -410,6 +413,7 @@ func readEntryHead(r *codec.Reader) (kind EntryKind, n Name) {
 	if again {
 		kind = Prepared
 	}
+	// Only Prepared entries carry a name, and a later generation is encoded only together with an initiator.
 	if kind < Committed || kind > AbortPrepared || initiator > 0 && kind != Prepared || again && initiator == 0 {
 		r.Fail(fmt.Errorf("%#x does not begin an entry", head))
 		return kind, n
@@ -424,6 +428,7 @@ func readEntryHead(r *codec.Reader) (kind EntryKind, n Name) {
 		}
 	}
 	if again {
+		// Generation 1 is implied by kind Prepared and is not encoded.
 		if n.Generation = r.Uvarint(); n.Generation < 2 {
 			r.Fail(fmt.Errorf("generation %d is not a later one", n.Generation))
 		}
@@ -464,6 +469,7 @@ func (m *Log) String() string {
 }
 
 func readEntries(r *codec.Reader) []Entry {
+	// An entry has at least 4 bytes: its head, two for the id, and one for the number of writes.
 	n := r.Count(4)
 	if n == 0 {
 		return nil

@@ -36,6 +36,7 @@ type generation struct {
 
 func (g *generations) at(number uint64) *generation {
 	switch {
+	// An unused slot also has number 0, but no map that set could write to.
 	case number == 0:
 	case g.last.number == number:
 		return &g.last
@@ -54,6 +55,7 @@ func (s *names) set(at txn.ID, n Name, word uint64) {
 	}
 	g := &s.of[n.Initiator]
 	switch {
+	// This drops the generation before last. All its transactions have ended, so no node asks for them.
 	case n.Generation > g.last.number:
 		g.last, g.before = generation{n.Generation, map[txn.ID]uint64{}}, g.last
 	case n.Generation < g.last.number && n.Generation > g.before.number:
@@ -84,6 +86,7 @@ func (s *names) appendTo(b []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(s.words()))
 	for initiator := range s.of {
 		for _, g := range []*generation{&s.of[initiator].before, &s.of[initiator].last} {
+			// Map order would make the bytes of a copy differ between replays.
 			for _, at := range slices.Sorted(maps.Keys(g.words)) {
 				b = appendName(b, Name{geo.NodeID(initiator), g.number})
 				b = codec.AppendUint64(codec.AppendUvarint(b, uint64(at)), g.words[at])
@@ -95,6 +98,7 @@ func (s *names) appendTo(b []byte) []byte {
 
 // readNames reads what appendTo has written, of initiators below nodes.
 func readNames(r *codec.Reader, nodes int) (s names) {
+	// A word has at least 11 bytes: one each for the initiator, the generation and the position, and 8 for the bits.
 	for range r.Count(11) {
 		n := readName(r, uint64(nodes-1))
 		at, word := txn.ID(r.Uvarint()), r.Uint64()

@@ -37,6 +37,7 @@ func pageOf(k txn.Key, p geo.Placement, keys uint64) page {
 		head = 9 // the table and the shard number
 	}
 	var number [8]byte
+	// Only the last eight bytes form the number; any columns before them belong to the prefix.
 	head = max(head, len(k)-len(number))
 	copy(number[len(number)-(len(k)-head):], k[head:])
 	return page{k[:head], binary.BigEndian.Uint64(number[:]) / keys}
@@ -63,6 +64,7 @@ func (g *pages) write(writes []txn.WriteEntry) {
 	}
 	for i := range writes {
 		w := &writes[i]
+		// With pageUpdates: inserts, all updates count as heap-only: they and deletions leave the index page unchanged.
 		if !g.updates {
 			if _, there := g.r.store.Get(w.Key); there || w.Deleted {
 				continue
@@ -109,6 +111,7 @@ func (r *Replica) lsns() []uint64 {
 	for home := range lsns {
 		lsns[home] = r.copies[home].applied
 	}
+	// A writer installs committed writes in the step that appends their entry, so its rows include its whole log.
 	lsns[r.region] = r.wal.last
 	return lsns
 }

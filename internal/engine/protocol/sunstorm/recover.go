@@ -50,8 +50,11 @@ func (c *recovery) holds(m protocol.Message) bool {
 		return false
 	}
 	switch m.(type) {
+	// These messages make up the recovery itself. Log also arrives from other regions; apply holds it if their rows are
+	// missing.
 	case *Persisted, *Log, *Recovered, *statetransfer.Piece, *statetransfer.Ack:
 		return false
+	// Before the node has the log, it has no rows to copy.
 	case *Lost:
 		return !c.restored
 	case *Forward, *Prepare, *Read:
@@ -59,6 +62,7 @@ func (c *recovery) holds(m protocol.Message) bool {
 		// protects them.
 		return true
 	default:
+		// Answers may rest on the recovered log, and a majority must have that log before another node relies on it.
 		return !c.recovered
 	}
 }
@@ -72,6 +76,7 @@ func (c *recovery) release() {
 	held := c.held
 	c.held = nil
 	for _, h := range held {
+		// The recovery may have ended meanwhile. Replica.recovery is nil then, and holds no message.
 		if c.r.recovery.holds(h.m) {
 			c.hold(h.from, h.m)
 		} else {
@@ -91,6 +96,7 @@ func (c *recovery) pending() int {
 // log from the copy with the longest log.
 func (c *recovery) ask() {
 	t := c.r.topology
+	// 0 means none: node 0 is a writer and never a storage copy.
 	var longest geo.NodeID
 	all := true
 	for k := range t.Replicas - 1 {
@@ -129,6 +135,7 @@ func (c *recovery) restore(m *rowsCopy) {
 	r := c.r
 	r.restore(r.region, m)
 	c.restored = true
+	// The recovered entries are never sent again: a copy that lacks some of them requests the rows instead.
 	r.wal.last, r.wal.sent, r.replacement.needed = m.Last, m.Last, m.Last
 	r.writer.pages.since = m.Last
 	for i := range m.Prepared {
@@ -140,6 +147,7 @@ func (c *recovery) restore(m *rowsCopy) {
 		c.inDoubt = append(c.inDoubt, p)
 	}
 	c.announce(func(home geo.Region) bool { return home == r.region })
+	// The survey's answers are in wal.acked, so the copies that have the whole log may already form a majority.
 	c.attain()
 }
 
@@ -163,6 +171,7 @@ func (c *recovery) attain() {
 	}
 	r.env.Mark(logRecovered)
 	c.recovered = true
+	// wal.entries is empty after a recovery, so nothing up to last may be left to ship.
 	r.wal.durable, r.wal.shipped = r.wal.last, r.wal.last
 	// Copies in other regions receive only durable entries.
 	c.announce(func(home geo.Region) bool { return home != r.region })
@@ -183,9 +192,11 @@ func (c *recovery) known(m *Known) {
 	if c == nil {
 		return
 	}
+	// A participant commits only if all voted yes, so a single report of a commit settles the outcome.
 	for _, id := range m.Committed {
 		c.end(id, true)
 	}
+	// The sender may still commit these, so progress must not abort them. Their outcomes follow as Ended.
 	for _, id := range m.Open {
 		c.open[id] = true
 	}
@@ -204,6 +215,7 @@ func (c *recovery) ended(id txn.ID, committed bool) {
 
 func (c *recovery) end(id txn.ID, committed bool) {
 	i := slices.IndexFunc(c.inDoubt, func(p *participation) bool { return p.id == id })
+	// Another writer has reported the outcome before.
 	if i < 0 {
 		return
 	}
@@ -212,6 +224,7 @@ func (c *recovery) end(id txn.ID, committed bool) {
 	if !committed {
 		p.no = Gone
 	}
+	// decide never removes it: the votes were sent to the predecessor.
 	delete(c.r.writer.open, id)
 	c.r.writer.end(p)
 }

@@ -97,6 +97,7 @@ func (p *replacement) request(home geo.Region) {
 
 // survey sends this node's log position to a new incarnation of the region's writer.
 func (p *replacement) survey(from geo.NodeID) {
+	// A storage copy that still waits for rows has no log position to report. The writer repeats the survey.
 	if p.incoming[p.r.region] == nil {
 		p.r.env.Send(from, &Persisted{p.r.copies[p.r.region].applied})
 	}
@@ -152,11 +153,13 @@ func (p *replacement) holds(home geo.Region, m *Log) bool {
 func (p *replacement) recovered(from geo.NodeID, lsn uint64) {
 	home := p.r.topology.RegionOf(from)
 	p.unsure[home] = false
+	// next counts received entries, including entries that wait for copyLag.
 	switch has := p.r.copies[home].next - 1; {
 	case p.incoming[home] != nil:
 		p.incoming[home].confirm = true
 	case has == lsn:
 		p.r.env.Send(from, &Persisted{lsn})
+	// The writer has taken the longest log of its region, and other regions receive only durable entries.
 	case has > lsn:
 		panic("sunstorm: a copy has more of a log than its writer")
 	default:
@@ -170,6 +173,7 @@ func (p *replacement) recovered(from geo.NodeID, lsn uint64) {
 func (p *replacement) piece(from geo.NodeID, m *statetransfer.Piece) {
 	home := p.r.topology.RegionOf(from)
 	in := p.incoming[home]
+	// A repeated request may have started a second transfer. Its copy is not needed.
 	if in == nil {
 		return
 	}
@@ -181,6 +185,7 @@ func (p *replacement) piece(from geo.NodeID, m *statetransfer.Piece) {
 	if err != nil {
 		return
 	}
+	// apply would hold the log again while a copy is outstanding, so the copy is marked as received first.
 	p.incoming[home] = nil
 	if home == p.r.region && p.r.writes() {
 		p.r.recovery.restore(copied)
@@ -227,6 +232,7 @@ func (p *replacement) waits() (n int) {
 // Replaced implements protocol.Rejoiner.
 func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	p, home := &r.replacement, r.topology.RegionOf(n)
+	// The transfer was meant for the predecessor. The new incarnation requests a copy itself.
 	p.cancel(n)
 	partition, near, writer := r.topology.PartitionOf(n) == r.partition, home == r.region, r.topology.ReplicaOf(n) == 0
 	switch {
@@ -238,6 +244,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 		if near {
 			r.disown()
 		}
+	// A writer sends reads only to the other writers of its region.
 	case writer && near && r.writes():
 		r.readAgain(n)
 	}
@@ -299,6 +306,8 @@ func (r *Replica) copied(near bool) *rowsCopy {
 	if near {
 		c.Committed = r.settlement.committed
 	}
+	// A storage copy serves a new writer: its state ends at the last applied entry, and its tentative entries are the
+	// prepared transactions.
 	if !r.writes() {
 		own := &r.copies[r.region]
 		c.Last = own.applied
@@ -319,6 +328,7 @@ func (r *Replica) rowsOf(home geo.Region) []store.Row {
 
 // restore replaces a home's rows by the rows of a copy.
 func (r *Replica) restore(home geo.Region, m *rowsCopy) {
+	// All changes of the copy get one version, so a snapshot includes all of them or none.
 	r.version++
 	old := r.rowsOf(home)
 	for i := range m.Rows {
@@ -344,6 +354,7 @@ func (r *Replica) restore(home geo.Region, m *rowsCopy) {
 		r.env.Mark(preparedCopied)
 		c.tentative[m.Prepared[i].ID] = m.Prepared[i]
 	}
+	// Only copies inside the region include the committed transactions.
 	if home == r.region {
 		r.settlement.committed = m.Committed
 	}

@@ -117,12 +117,15 @@ func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 		return
 	}
 	w := &s.r.writer
+	// Transactions that finished before the loss are safe once the log is durable up to here.
 	s.lost, s.fence = n, s.r.wal.last
+	// Aware must precede any Prepare to the new incarnation. Links keep the order of messages.
 	s.others(func(other geo.NodeID) {
 		if other != n {
 			s.r.env.Send(other, &Aware{n, incarnation})
 		}
 	})
+	// Map order would make the order of messages differ between replays.
 	ids := slices.Sorted(maps.Keys(w.open))
 	for _, id := range ids {
 		s.open[id] = true
@@ -177,15 +180,18 @@ func (s *settlement) arrives(p *participation) {
 		return
 	}
 	for _, n := range p.writers {
+		// The Prepare has reached this node, and the initiator sends none to itself.
 		if n == s.r.self || n == p.initiator {
 			continue
 		}
 		switch told, aware := s.told[n], s.aware[p.initiator][n]; {
 		case aware > told:
 			s.r.env.Mark(preparedAhead)
-			// The initiator did not know of the loss yet, so it has sent its Prepare to the predecessor.
+			// The initiator already knew the new incarnation and has sent its Prepare to it. This node learns of the loss
+			// later.
 			p.ahead = true
 		case aware < told:
+			// The initiator sent its Prepare before it learned of the loss, so the Prepare went to the predecessor.
 			s.r.env.Mark(preparedLate)
 			s.open[p.id] = true
 			s.settle(p)
@@ -203,6 +209,7 @@ func (s *settlement) settle(p *participation) {
 		s.r.env.Mark(voteAsked)
 		s.r.env.Send(s.lost, &Ask{Named{p.id, p.name}})
 	}
+	// If this node has not voted yet, ballot.do calls bereave after it has sent the vote.
 	if p.voted {
 		s.bereave(p)
 	}
@@ -234,6 +241,7 @@ func (s *settlement) orphan(from geo.NodeID, m *Orphan) {
 		return
 	}
 	p := s.r.writer.open[m.ID]
+	// This node has the Prepare, so it votes by itself.
 	if p != nil && p.known {
 		return
 	}
@@ -271,6 +279,7 @@ func (s *settlement) inDoubt(from geo.NodeID, m *InDoubt) {
 		case s.committed.has(t.ID, t.Name):
 			s.r.env.Mark(endFound)
 			a.Committed = append(a.Committed, t.ID)
+		// A decided transaction that is not in committed was aborted. It is in neither list, so the asker aborts it, too.
 		case p != nil && p.known && p.name == t.Name && !p.decided:
 			p.tell = true
 			a.Open = append(a.Open, t.ID)
@@ -290,11 +299,13 @@ func (s *settlement) ends(id txn.ID) {
 
 // whole reports whether no unfinished work depends on the lost state of a writer any more.
 func (s *settlement) whole() bool {
+	// No replacement is known here, so only this node's own recovery can be unfinished.
 	if s.told == nil {
 		return s.unanswered == 0
 	}
 	whole := s.unanswered == 0 && len(s.open) == 0 && len(s.orphans) == 0 && s.r.wal.durable >= s.fence
 	s.others(func(n geo.NodeID) {
+		// The new incarnation sends no Aware about itself.
 		whole = whole && (n == s.lost || s.aware[n][s.lost] >= s.told[s.lost])
 	})
 	return whole

@@ -232,6 +232,7 @@ func (r *Replica) Start() { r.replacement.ask() }
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	r.counters.transactions++
+	// Receive holds messages during the recovery; a transaction of this node's clients does not pass through it.
 	if r.recovery != nil {
 		r.recovery.hold(r.self, &Forward{t})
 	} else if r.writes() {
@@ -276,6 +277,7 @@ func (r *Replica) receive(from geo.NodeID, m protocol.Message) {
 	case *Log:
 		r.apply(from, m)
 	case *Persisted:
+		// persisted must run first: standing checks whether the positions that persisted records are a majority.
 		r.wal.persisted(from, m.LSN)
 		r.recovery.standing(from, m.LSN)
 	case *Lost:
@@ -295,6 +297,7 @@ func (r *Replica) receive(from geo.NodeID, m protocol.Message) {
 	case *InDoubt:
 		r.settlement.inDoubt(from, m)
 	case *Known:
+		// Reports also count after the recovery has ended, because whole waits for all of them.
 		r.settlement.unanswered--
 		r.recovery.known(m)
 	case *Ended:
@@ -337,6 +340,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 
 // finishStep sends the log entries of the step and discards old row versions.
 func (r *Replica) finishStep() {
+	// flush runs at the end of a step, so the entries that the step has appended share a message.
 	r.wal.flush()
 	if now := r.env.Now(); now >= r.trimAt {
 		// A version stays readable for one to two intervals after it was replaced.
@@ -363,6 +367,7 @@ func (r *Replica) Roles() []string {
 // Pending implements protocol.Replica.
 func (r *Replica) Pending() int {
 	n := len(r.transactions) + len(r.forwarded) + len(r.writer.open)
+	// The other regions' copies may differ from the writer's rows until all entries are shipped.
 	if r.wal.shipped < r.wal.last {
 		n++
 	}

@@ -73,6 +73,8 @@ func (l *wal) whenDurable(d deed) { l.waiting = append(l.waiting, action{l.last,
 // flush sends new entries to the storage copies, executes the actions whose entries have become durable, and ships
 // durable entries to the other regions.
 func (l *wal) flush() {
+	// Until a majority has the recovered log, durable and shipped are not set, and ship would expect entries that do not
+	// exist.
 	if !l.r.recovery.hasLog() {
 		return
 	}
@@ -80,6 +82,7 @@ func (l *wal) flush() {
 	for {
 		if l.sent < l.last {
 			first := l.sent + 1
+			// ship deletes from entries in place, while the message may still be in flight.
 			m := &Log{First: first, Entries: slices.Clone(l.entries[first-l.shipped-1:])}
 			for k := range l.acked {
 				l.r.env.Send(l.r.topology.Node(l.r.region, l.r.partition, k+1), m)
@@ -95,12 +98,15 @@ func (l *wal) flush() {
 		next.do(&l.r.writer)
 	}
 	l.ship()
+	// A copy for another region waits until its entries are durable, which may now be the case.
 	l.r.replacement.flush()
 }
 
 // advance sets durable to the last entry that a majority of the writer and its storage copies has.
 func (l *wal) advance() {
+	// The writer has its whole log, so a majority of n replicas needs n/2 storage copies, rounded down.
 	needed := (len(l.acked) + 1) / 2
+	// A cell with a single replica has no storage copies: the writer is the majority.
 	if needed == 0 {
 		l.durable = l.sent
 		return
@@ -121,6 +127,7 @@ func (l *wal) persisted(from geo.NodeID, lsn uint64) {
 	if lsn >= l.r.replacement.needed {
 		l.r.replacement.lacking[from] = false
 	}
+	// Confirmations from other regions do not count for durability.
 	if l.r.topology.RegionOf(from) == l.r.region {
 		l.acked[l.r.topology.ReplicaOf(from)-1] = lsn
 	}
@@ -188,6 +195,7 @@ func (r *Replica) apply(from geo.NodeID, m *Log) {
 		}
 		return
 	}
+	// While parts wait, a timer is pending already, and catchUp sets the next.
 	if r.lagging.Len() == 0 {
 		r.env.After(r.lag, protocol.Timer{Kind: lagTimer})
 	}
@@ -207,6 +215,7 @@ type lag struct {
 func (r *Replica) catchUp() {
 	for now := r.env.Now(); r.lagging.Len() > 0; r.lagging.Pop() {
 		l := r.lagging.Front()
+		// All parts have the same lag, so the front part is always due first.
 		if l.due > now {
 			r.env.After(l.due-now, protocol.Timer{Kind: lagTimer})
 			return
@@ -239,8 +248,10 @@ func (r *Replica) applyEntry(c *copyOf, e *Entry) {
 	case Prepared:
 		c.tentative[e.ID] = *e
 	case CommitPrepared:
+		// CommitPrepared carries no writes; they are in the Prepared entry.
 		p := c.tentative[e.ID]
 		r.install(p.Writes, e.ID)
+		// Only a storage copy of the region may have to pass on the committed transactions to a new writer.
 		if c == &r.copies[r.region] {
 			r.settlement.remember(e.ID, p.Name)
 		}

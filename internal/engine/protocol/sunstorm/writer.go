@@ -131,6 +131,7 @@ func (w *writer) validate(p *Part) Verdict {
 		w.r.env.Mark(tupleOutdated)
 		return OutdatedTuple
 	default:
+		// All rows that were read are unchanged, but a row exists where none was: a phantom.
 		return OutdatedIndexPage
 	}
 }
@@ -176,6 +177,7 @@ func (w *writer) readsPrepared(p *Part) bool {
 		}
 	}
 	for i := range p.Reads.Ranges {
+		// writes is a map without key order, so a range is compared with every prepared write set.
 		for _, other := range w.prepared {
 			if slices.ContainsFunc(other.part.Writes, func(e txn.WriteEntry) bool { return p.Reads.Ranges[i].Contains(e.Key) }) {
 				return true
@@ -192,6 +194,7 @@ func (w *writer) overwritesRead(p *Part) bool {
 		if w.reads[k] > 0 {
 			return true
 		}
+		// Without prepared range reads, the lookup in reads is complete.
 		if w.ranged == 0 {
 			continue
 		}
@@ -222,6 +225,8 @@ func (w *writer) single(x *transaction, p *Part) {
 	}
 	if len(p.Writes) > 0 {
 		w.r.wal.append(Entry{Kind: Committed, ID: x.t.ID, Writes: p.Writes})
+		// After append, since the entry's number marks the pages, and before install, since pages must not find the new
+		// rows.
 		w.pages.write(p.Writes)
 		w.r.install(p.Writes, x.t.ID)
 	}
@@ -347,6 +352,7 @@ func (i *initiation) judged(w *writer, v Verdict) {
 		w.r.env.Mark(ownRowsChanged)
 		v = Serialization // the writer owns the rows: another transaction has committed since the snapshot
 	}
+	// No other writer knows of the transaction yet, so it is aborted without any vote.
 	if v != Yes {
 		w.refused(v)
 		w.r.abort(i.x, v.reason())
@@ -384,9 +390,11 @@ func (w *writer) keep(p *participation) {
 	if len(p.part.Reads.Ranges) > 0 {
 		w.ranged++
 	}
+	// Any number of prepared transactions may have read the same row, so readers are counted.
 	for i := range p.part.Reads.Points {
 		w.reads[p.part.Reads.Points[i].Key]++
 	}
+	// At most one prepared transaction writes a row: judge refuses the second (blocker).
 	for i := range p.part.Writes {
 		w.writes[p.part.Writes[i].Key] = p
 	}
@@ -423,6 +431,7 @@ func (w *writer) participation(id txn.ID) *participation {
 // prepare handles Prepare, which counts as the initiator's yes vote (step 3).
 func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 	p := w.participation(m.ID)
+	// expected excludes this writer's own vote.
 	p.known, p.expected, p.part = true, len(m.Writers)-1, m.Part
 	p.initiator, p.writers = from, m.Writers
 	p.name = w.r.settlement.nameOf(from, m.Reused)
@@ -430,8 +439,10 @@ func (w *writer) prepare(from geo.NodeID, m *Prepare) {
 	if slices.Contains(m.Writers, from) {
 		p.expected--
 	}
+	// arrives may set old, which determines the receivers of the vote, so it must run before the verdict.
 	w.r.settlement.arrives(p)
 	b := &ballot{p: p, from: from, m: m}
+	// Another participant's no vote has arrived before Prepare, so the transaction cannot commit.
 	if p.no != 0 {
 		w.r.env.Mark(overBefore)
 		b.judged(w, p.no)
@@ -462,11 +473,13 @@ func (b *ballot) judged(w *writer, v Verdict) {
 	}
 	if v != Yes {
 		w.refused(v)
+		// Only the page is newer: a neighbour of the rows that were read has changed.
 		if v == OutdatedIndexPage && p.part.Reads.Hold(w.r.store) {
 			w.r.counters.neighbours++
 			w.r.env.Mark(neighbourChanged)
 		}
 		p.no = v
+		// A no vote needs no log entry: after a loss, a transaction that is not in the log counts as refused.
 		b.do(w)
 		return
 	}
@@ -580,6 +593,7 @@ func (w *writer) end(p *participation) {
 			// The client must not receive an outcome that a crash could undo.
 			w.r.wal.whenDurable(answer{x})
 		} else {
+			// An abort needs no durable entry: no participant commits after a no vote.
 			w.r.abort(x, p.no.reason())
 		}
 	}
