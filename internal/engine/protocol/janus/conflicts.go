@@ -41,6 +41,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 	node, seq := id.Node(), id.Seq()
 	for i := range t.Accesses {
 		a := &t.Accesses[i]
+		// A replica reports conflicts on the keys of its partition only; replicas of the other partitions report theirs.
 		if r.partitions > 1 && r.placement.Partition(a.Key) != r.partition {
 			continue
 		}
@@ -53,6 +54,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 			}
 			c.keys[a.Key] = h
 		}
+		// An access that reads and writes counts as a write, because writes conflict with every other access.
 		write := a.Mode&txn.Write != 0
 		var own *use
 		for j := range h.uses {
@@ -81,8 +83,11 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 	}
 	if len(c.deps) > 1 {
 		slices.SortFunc(c.deps, compareDeps)
+		// Several keys may yield the same instance. The partition is equal in all of them, so the name identifies a
+		// duplicate.
 		c.deps = slices.CompactFunc(c.deps, func(a, b Dep) bool { return a.ID == b.ID })
 	}
+	// With one partition there is no other partition that could inquire, so nothing reads Settled.
 	if r.partitions > 1 {
 		for i := range c.deps {
 			rec := r.find(c.deps[i].ID)
@@ -100,6 +105,7 @@ func (r *Replica) leave(id Instance, t *txn.Transaction) {
 	node, seq := id.Node(), id.Seq()
 	for i := range t.Accesses {
 		h := c.keys[t.Accesses[i].Key]
+		// Keys of other partitions have no history here.
 		if h == nil {
 			continue
 		}
@@ -116,6 +122,7 @@ func (r *Replica) leave(id Instance, t *txn.Transaction) {
 				u.read = 0
 			}
 			if u.write == 0 && u.read == 0 {
+				// The order of uses is irrelevant, because enter sorts its result.
 				h.uses[j] = h.uses[len(h.uses)-1]
 				h.uses = h.uses[:len(h.uses)-1]
 			}

@@ -75,6 +75,8 @@ func (c *coordinator) preAccept(t *txn.Transaction) {
 	r := c.r
 	id := instance(r.self, r.next)
 	r.next++
+	// The coordinator watches its own instance like any replica, because another node may outbid this attempt and then
+	// fail.
 	rec := r.know(id)
 	rec.client = true
 	r.learn(rec, t)
@@ -84,10 +86,13 @@ func (c *coordinator) preAccept(t *txn.Transaction) {
 		for _, n := range l.tallies[i].missing {
 			if n != r.self {
 				r.env.Send(n, m)
+				// garbage compares this number with the node's Done report, so a node that was sent nothing later delays no
+				// row.
 				r.garbage.peers[n].sent = id.Seq()
 			}
 		}
 	}
+	// A coordinator outside the transaction's partitions casts no vote: it has no histories of these keys.
 	if rec.foreign {
 		r.graph.foreign.Push(rec)
 	} else {
@@ -95,6 +100,7 @@ func (c *coordinator) preAccept(t *txn.Transaction) {
 		rec.phase, rec.deps = PreAccepted, slices.Clone(r.enter(id, t))
 		c.grant(l, r.self, rec.deps)
 	}
+	// With one replica per partition, this node's own answer may already decide the instance.
 	c.decide(rec)
 }
 
@@ -116,6 +122,7 @@ func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *l
 		c.answered(l, c.r.self) // counts as neither a grant nor a refusal
 	}
 	rec.lead = l
+	// patience is constant, so the queue stays sorted by deadline.
 	c.leads.Push(deadline{rec.id, c.r.env.Now() + c.patience})
 	return l
 }
@@ -175,6 +182,7 @@ next:
 				continue next
 			}
 		}
+		// PreAcceptOK omits the partition, because a replica reports conflicts in its own partition only.
 		d.Partition = uint16(t.partition)
 		t.votes = append(t.votes, vote{d, 1})
 	}
@@ -188,6 +196,7 @@ func (c *coordinator) preAccepted(from geo.NodeID, m *PreAcceptOK) {
 	if rec == nil || rec.lead == nil || rec.lead.stage != preAccepting {
 		return
 	}
+	// A refusal ends the wait for this replica, but it never counts toward a majority.
 	if m.Refused {
 		if t := c.answered(rec.lead, from); t != nil {
 			t.refusals++
@@ -201,6 +210,7 @@ func (c *coordinator) preAccepted(from geo.NodeID, m *PreAcceptOK) {
 // accepted handles a replica's answer to Accept.
 func (c *coordinator) accepted(from geo.NodeID, m *AcceptOK) {
 	rec := c.r.find(m.ID)
+	// The answer may belong to an earlier ballot of this node, whose proposal may have been different.
 	if rec == nil || rec.lead == nil || rec.lead.stage != accepting || rec.lead.ballot != m.Ballot {
 		return
 	}
@@ -254,6 +264,7 @@ func (c *coordinator) decide(rec *record) {
 			}
 			fast = fast && c.unanimous(t)
 		}
+		// The slow path is safe after equal answers, too; a simulation may take it to exercise Accept.
 		fast = fast && !c.r.env.Buggify(votesDoubted)
 		deps := c.union(l)
 		if fast {
@@ -268,6 +279,7 @@ func (c *coordinator) decide(rec *record) {
 		fresh, late := true, true
 		for i := range l.tallies {
 			t := &l.tallies[i]
+			// A majority must promise in every partition: it intersects each majority that may have accepted a proposal.
 			if t.grants < c.r.majority {
 				return
 			}
@@ -284,6 +296,8 @@ func (c *coordinator) decide(rec *record) {
 		case fresh:
 			c.r.env.Mark(recoveredPreAccepted)
 			c.propose(rec, false, c.union(l))
+		// Until patience runs out, further answers may show that a majority has pre-accepted. That saves the client a
+		// restart.
 		case late:
 			c.r.counters.noops++
 			c.r.env.Mark(noop)
@@ -295,6 +309,8 @@ func (c *coordinator) decide(rec *record) {
 		}
 	case accepting:
 		for i := range l.tallies {
+			// A later Prepare reaches a majority of each partition, which then includes a replica that has accepted this
+			// value.
 			if l.tallies[i].grants < c.r.majority {
 				return
 			}
@@ -307,6 +323,8 @@ func (c *coordinator) decide(rec *record) {
 // dependencies that all replicas have ordered: a replica omits a dependency only if all nodes know it to be stable (see
 // garbage).
 func (c *coordinator) unanimous(t *tally) bool {
+	// Recovery may receive answers from a majority only. Any majority can reconstruct a fast decision only if all
+	// replicas have answered alike.
 	if t.grants < len(c.r.group[t.partition]) {
 		return false
 	}
@@ -363,6 +381,7 @@ func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 		}
 	}
 	rec.phase, rec.accepted, rec.noop, rec.deps = Accepted, l.ballot, noop, deps
+	// propose also awaits an abstaining node's answer. It is removed here, but it does not count as an acceptance.
 	if t := c.answered(l, r.self); t != nil && !r.abstains(rec.id) {
 		t.grants++
 	}
@@ -378,6 +397,7 @@ func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 	if l.ballot > 0 {
 		m.T = rec.t
 	}
+	// This node started without the transaction, so nodes of any partition may wait for the decision.
 	if l.wide {
 		r.env.Mark(allPartitionsTold)
 		for n := range geo.NodeID(r.nodes) {
@@ -437,6 +457,7 @@ func (c *coordinator) reply(o txn.Outcome) {
 // admit records an instance as received in its coordinator's row.
 func (r *Replica) admit(rec *record) {
 	row := &r.rows[rec.id.Node()]
+	// Links keep the order of messages, so the numbers skipped here were not sent to this replica.
 	row.received = rec.id.Seq()
 	row.undone.Push(rec)
 	row.kept = append(row.kept, rec)
@@ -478,6 +499,7 @@ func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
 	}
 	// A proposal of a lower ballot must not replace a value that a higher ballot may have decided.
 	if rec.phase < Committed && m.Ballot >= rec.promised {
+		// A node must not continue a lower ballot after it has accepted a proposal of a higher one.
 		if rec.lead != nil && rec.lead.ballot < m.Ballot {
 			r.coordinator.abandon(rec)
 		}
@@ -494,13 +516,16 @@ func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
 
 // receiveCommit handles a decision.
 func (r *Replica) receiveCommit(m *Commit) {
+	// The node number comes from a message. If it is out of range, rows has no entry for it.
 	if int(m.ID.Node()) >= r.nodes {
 		return
 	}
 	rec := r.find(m.ID)
+	// All replicas have ordered the instance, so a late copy of its decision must not revive it.
 	if rec == nil && r.forgotten(m.ID) {
 		return
 	}
+	// No row keeps this record, so garbage collection finds it only in the foreign list.
 	if rec == nil && m.T == nil {
 		r.graph.foreign.Push(r.hearOf(m.ID))
 	}
@@ -559,8 +584,10 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	if rec.phase >= Committed {
 		return
 	}
+	// The decision ends this node's own attempt: late answers then find no lead and are ignored.
 	r.coordinator.abandon(rec)
 	rec.phase, rec.noop, rec.deps = Committed, noop, deps
+	// Anti-entropy passes on neither no-ops nor instances of other partitions: see antiEntropy.reported.
 	if !rec.foreign && !noop {
 		r.antiEntropy.decided(rec)
 	}
@@ -573,6 +600,7 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	r.graph.committed(rec)
 	if noop && rec.client {
 		rec.client = false
+		// If the client already has an outcome, a restart would execute its transaction although no client waits for it.
 		if _, waits := r.coordinator.open[rec.t.ID]; !waits {
 			return
 		}
