@@ -98,7 +98,7 @@ const (
 // Replica is one node.
 type Replica struct {
 	*locallog.Node
-	replicated    bool // home logs are
+	replicated    bool // home logs are replicated by consensus groups
 	opportunistic bool
 	latencies     latencies
 	inserter      inserter
@@ -235,6 +235,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 // end completes a step: it sends the messages and schedules the resolver.
 func (r *Replica) end() {
 	r.Flush()
+	// Any step may change this partition's waits-for graph.
 	r.resolver.watch()
 }
 
@@ -285,6 +286,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	if p.Word("opportunistic") == "true" {
 		var last time.Duration
 		for _, r := range homes {
+			// The time is based on probes, which do not include the forwarder's delay.
 			last = max(last, there(r)-forward)
 		}
 		inserted = func(geo.Region) time.Duration { return last + max(timestampBuffer, forward) }

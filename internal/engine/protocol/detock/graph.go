@@ -85,6 +85,7 @@ func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place)
 		for _, a := range v.After {
 			g.connect(n, g.number(a))
 		}
+		// number may have moved the table, so t can no longer be used.
 		if g.table[n].told() {
 			g.work = append(g.work, n)
 		}
@@ -137,6 +138,7 @@ func (g *graph) connect(n, a int32) {
 	}
 	t := &g.table[n]
 	g.edges[e] = edge{from: n, to: a, next: t.ahead, nextWatcher: none}
+	// Edges are prepended, so the first edge of the list stays the last.
 	if t.ahead = e; t.lastAhead == none {
 		t.lastAhead = e
 	}
@@ -157,6 +159,7 @@ func (g *graph) release(n int32) {
 	if t := &g.table[n]; t.settled && t.over && t.refs == 0 {
 		delete(g.numbers, t.at)
 		g.free = append(g.free, n)
+		// A second release must not put the vertex into the free list again.
 		t.over = false
 	}
 }
@@ -179,6 +182,7 @@ func (g *graph) deadlocks() [][]deterministic.Place {
 	g.advanceAll()
 	start := g.walks
 	for len(g.changed) > 0 {
+		// The transaction may have joined a group since. Then only the leader watches.
 		n := g.leader(g.changed[len(g.changed)-1])
 		g.changed = g.changed[:len(g.changed)-1]
 		if g.table[n].watch != none && g.follow(n, start) {
@@ -224,6 +228,7 @@ func (g *graph) advance(n int32) {
 		}
 	}
 	t.lastAhead = none
+	// A single transaction without waits is not a deadlock.
 	if t.more != none {
 		var deadlock []deterministic.Place
 		for m := n; m != none; m = g.table[m].more {
@@ -251,6 +256,7 @@ func (g *graph) settle(n int32) {
 		t := &g.table[m]
 		for e := t.watchers; e != none; {
 			next := g.edges[e].nextWatcher
+			// The watching transaction has settled and left its edge to this list: see below.
 			if from := g.edges[e].from; from == none {
 				g.cut(e)
 			} else if w := g.leader(from); !g.table[w].settled && g.table[w].watch == e {
@@ -279,6 +285,7 @@ func (g *graph) settle(n int32) {
 		t.ahead, t.lastAhead, t.inside, t.watch = none, none, none, none
 		m = t.more
 	}
+	// cut releases only the target of an edge; members without incoming edges are released here.
 	for m := n; m != none; {
 		more := g.table[m].more
 		g.release(m)
@@ -324,6 +331,7 @@ func (g *graph) join(n, m int32) {
 	u.leader, u.watch = n, none
 	g.table[t.last].more, t.last = m, u.last
 	if u.ahead != none {
+		// The last edge joins the two lists in constant time, regardless of the size of the groups.
 		g.edges[u.lastAhead].next = t.ahead
 		if t.ahead == none {
 			t.lastAhead = u.lastAhead

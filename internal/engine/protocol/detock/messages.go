@@ -88,6 +88,7 @@ func appendPlaces(b []byte, places []deterministic.Place) []byte {
 }
 
 func readPlaces(r *codec.Reader) (places []deterministic.Place) {
+	// A place takes at least two bytes.
 	if n := r.Count(2); n > 0 {
 		places = make([]deterministic.Place, n)
 	}
@@ -119,8 +120,8 @@ func (m *Graph) AppendTo(b []byte) []byte {
 	return appendPlaces(b, m.Over)
 }
 
-// sizeSince, appendSince and readSince are the encoding of the cut since which the sender's copy has its rows. A
-// message of a copy that has them from the beginning does not say so, and is of another kind.
+// sizeSince, appendSince and readSince encode the restart of the sender's copy: see locallog.Node.Since. A copy that
+// never restarted omits it and uses another message kind.
 func sizeSince(since uint64) int {
 	if since == 0 {
 		return 0
@@ -139,6 +140,7 @@ func readSince(r *codec.Reader, kind, without uint8) (since uint64) {
 	if kind == without {
 		return 0
 	}
+	// A copy that never restarted sends the other message kind, so an encoded 0 is malformed.
 	if since = r.Uvarint(); since == 0 && r.Err() == nil {
 		r.Fail(errors.New("rows since no cut"))
 	}
@@ -167,6 +169,7 @@ func (m *Graph) String() string {
 func decodeGraph(kind uint8, body []byte) (*Graph, error) {
 	r := codec.NewReader(body)
 	m := &Graph{Since: readSince(&r, kind, kindGraph)}
+	// A vertex takes at least four bytes: two for its place, and one each for the numbers of participants and waits.
 	if n := r.Count(4); n > 0 {
 		m.Vertices = make([]deterministic.Vertex, n)
 	}

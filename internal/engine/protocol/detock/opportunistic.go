@@ -39,6 +39,7 @@ func (l *latencies) init(r *Replica) {
 // probe sends a probe to every other region and schedules the next probes.
 func (l *latencies) probe() {
 	r := l.r
+	// With a single region there is no other home to measure.
 	if len(l.samples) == 1 {
 		return
 	}
@@ -111,9 +112,11 @@ func (p *heldPart) less(q *heldPart) bool {
 func (s *inserter) arrive(coordinator geo.NodeID, f locallog.Forwarded) {
 	now := s.r.Env.Now()
 	if f.NotBefore <= now {
+		// Opportunistic ordering is off, or the estimated time was not positive.
 		if f.NotBefore == 0 {
 			s.r.Env.Mark(unorderedPart)
 		}
+		// A part that arrives exactly at its time is not late.
 		if f.NotBefore > 0 && f.NotBefore < now {
 			s.late++
 			s.r.Env.Mark(partLate)
@@ -142,6 +145,7 @@ func (s *inserter) push(p heldPart) {
 func (s *inserter) pop() heldPart {
 	first, n := s.held[0], len(s.held)-1
 	p := s.held[n]
+	// The slot is reused only later; until then it must not keep the transaction alive.
 	s.held[n] = heldPart{}
 	s.held = s.held[:n]
 	if n == 0 {
@@ -187,6 +191,7 @@ func (s *inserter) expire(armed time.Duration) {
 	if len(s.held) == 0 || s.held[0].NotBefore > now {
 		s.r.Env.Mark(timerEarly)
 	}
+	// Parts with equal times leave in the order of their ids, as at every other home.
 	for len(s.held) > 0 && s.held[0].NotBefore <= now {
 		p := s.pop()
 		s.r.AddPart(p.Txn, p.coordinator, p.Placing, p.NotBefore)

@@ -67,6 +67,7 @@ func (s *resolver) init(r *Replica, interval time.Duration, layout geo.Layout) {
 // steps returns the number of steps that the node's own core has executed.
 func (s *resolver) steps() int64 {
 	if s.apart {
+		// The separate core is charged for reading the queues.
 		return s.r.Executor.Steps() - s.readSteps
 	}
 	return s.r.Executor.Steps() + s.graph.steps
@@ -79,6 +80,7 @@ func (s *resolver) watch() {
 	}
 	s.ticking = true
 	now := s.r.Env.Now()
+	// At multiples of the interval, the nodes of a region tick together, and gatherFor suffices to collect their reports.
 	s.r.Env.After(s.interval-now%s.interval, protocol.Timer{Kind: resolveTimer})
 }
 
@@ -143,6 +145,7 @@ func (s *resolver) gather(g Graph) {
 	} else {
 		s.graph.add(g.Vertices, g.Over)
 	}
+	// One search covers all reports that arrive while the timer runs.
 	if !s.gathering {
 		s.gathering = true
 		s.r.Env.After(gatherFor, protocol.Timer{Kind: gatherTimer})
@@ -181,6 +184,7 @@ func (s *resolver) search(told []Graph) int64 {
 // searched handles the result of the separate core.
 func (s *resolver) searched() {
 	s.searching = false
+	// The separate core no longer uses the graph, so its step count can be read here.
 	s.searchSteps = s.graph.steps
 	// The copy has restarted during the search, so the deadlocks found belong to its earlier state.
 	if s.outdated {

@@ -46,6 +46,7 @@ func (a *antiEntropy) init(r *Replica, recovery, longest time.Duration) {
 	// The farthest replica receives the decision, orders the instance, and reports that at its next tick. The coordinator
 	// notifies all nodes at its own next tick. The factor 2 leaves room for jitter.
 	a.overdue = 2 * (longest + 2*tickEvery)
+	// A live replica may need up to overdue for its answer, so a shorter silence proves nothing.
 	a.excuse = max(recovery, a.overdue)
 }
 
@@ -59,9 +60,11 @@ func (a *antiEntropy) decided(rec *record) {
 	row := &a.r.rows[rec.id.Node()]
 	row.decided++
 	row.last = max(row.last, rec.id.Seq())
+	// A decision from a takeover or from another replica can arrive without the coordinator's PreAccept.
 	if rec.id.Seq() > row.received {
 		row.strays = append(row.strays, rec)
 	}
+	// Pending must count the new decision before the next tick recounts the rows.
 	a.unsettled = max(a.unsettled, 1)
 }
 
@@ -110,6 +113,7 @@ func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settle
 	if row.exchanges == nil {
 		row.exchanges = make([]exchange, len(group))
 	}
+	// While the coordinator sends messages, its own messages deliver the decisions.
 	ask := now-r.recovery.heard[n] >= a.overdue
 	settled = true
 	for i, c := range group {
@@ -145,6 +149,7 @@ func (a *antiEntropy) queried(from geo.NodeID, m *RowQuery) {
 		row := &r.rows[n]
 		k := RowKnowledge{Node: n, Received: row.received}
 		for _, rec := range row.strays {
+			// strays is pruned only at ticks, so some of its instances may have been received since.
 			if rec.id.Seq() > row.received {
 				k.Beyond = append(k.Beyond, rec.id.Seq())
 			}
@@ -161,6 +166,7 @@ func (a *antiEntropy) reported(from geo.NodeID, m *RowReport) {
 	i := slices.Index(r.group[r.partition], from)
 	for j := range m.Rows {
 		k := &m.Rows[j]
+		// A report is useful only from a replica of this partition, and for a row that this node has asked about.
 		if i < 0 || int(k.Node) >= r.nodes || r.rows[k.Node].exchanges == nil {
 			continue
 		}

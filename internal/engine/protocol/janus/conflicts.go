@@ -87,7 +87,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 		// duplicate.
 		c.deps = slices.CompactFunc(c.deps, func(a, b Dep) bool { return a.ID == b.ID })
 	}
-	// With one partition there is no other partition that could inquire, so nothing reads Settled.
+	// With one partition there is no other partition that could inquire, so Settled has no effect.
 	if r.partitions > 1 {
 		for i := range c.deps {
 			rec := r.find(c.deps[i].ID)

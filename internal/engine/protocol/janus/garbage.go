@@ -66,6 +66,7 @@ func (g *garbage) tick() (news bool) {
 		}
 	}
 	own := &r.rows[r.self]
+	// An own instance that does not touch this partition is not in undone; only the peers' reports cover it.
 	stable := r.next - 1
 	if own.undone.Len() > 0 {
 		stable = own.done
@@ -81,6 +82,7 @@ func (g *garbage) tick() (news bool) {
 	if r.rejoin.settled() {
 		own.stable = max(own.stable, stable)
 	}
+	// Another node may still ask for an instance until it knows that the instance is stable and has executed it.
 	forget := own.heard()
 	for n := range g.peers {
 		if n != int(r.self) {

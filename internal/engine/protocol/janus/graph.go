@@ -69,6 +69,7 @@ func (g *graph) run() {
 	g.advanceAll()
 	start := g.walks
 	for len(g.changed) > 0 {
+		// The instance may have joined a group since. Then only the leader of the group watches.
 		rec := g.changed[len(g.changed)-1].group()
 		g.changed = g.changed[:len(g.changed)-1]
 		if rec.watch != nil && g.follow(rec, start) {
@@ -81,6 +82,7 @@ func (g *graph) run() {
 // group returns the leader of the record's group.
 func (rec *record) group() *record {
 	for rec.leader != nil {
+		// Path halving keeps later lookups short.
 		if up := rec.leader.leader; up != nil {
 			rec.leader = up
 		}
@@ -94,6 +96,7 @@ func (g *graph) advanceAll() {
 	for g.try.Len() > 0 {
 		rec := g.try.Front().group()
 		g.try.Pop()
+		// An earlier queue entry of the same group may have advanced it already.
 		if !rec.resolved && rec.watch == nil {
 			g.advance(rec)
 		}
@@ -116,6 +119,7 @@ func (g *graph) advance(rec *record) {
 			if w := g.dependency(m.deps[m.looked]); w != nil && !w.resolved && w.group() != rec {
 				rec.watch = w
 				w.watchers = append(w.watchers, rec)
+				// The new watch may close a cycle, so run must walk from this instance.
 				g.changed = append(g.changed, rec)
 				return
 			}
@@ -144,6 +148,7 @@ func (g *graph) follow(rec *record, start uint64) bool {
 				}
 				rec.join(m)
 			}
+			// The watched instance is now a member, so the group must watch a dependency outside it.
 			rec.watch = nil
 			g.advance(rec)
 		// An earlier walk since start went on from here and ended at an uncommitted instance.
@@ -189,6 +194,7 @@ func end(first, last *record) *record {
 // inquires about unknown instances of other partitions; instances of this node's partition arrive without a request.
 func (g *graph) dependency(d Dep) *record {
 	r := g.r
+	// Names in a message may be out of range. Such a dependency has no record and delays nothing.
 	if int(d.ID.Node()) >= r.nodes || int(d.Partition) >= r.partitions {
 		return nil
 	}
@@ -198,11 +204,13 @@ func (g *graph) dependency(d Dep) *record {
 		if rec == nil && r.forgotten(d.ID) {
 			return nil
 		}
+		// The dependent waits for this instance's decision, so this node must watch it.
 		if rec == nil || !rec.watched {
 			rec = r.know(d.ID)
 		}
 		return rec
 	}
+	// The instance's component is complete without the dependent, so no cycle contains both.
 	if d.Settled {
 		return nil
 	}
@@ -214,6 +222,7 @@ func (g *graph) dependency(d Dep) *record {
 		r.know(d.ID)
 	}
 	if rec.t == nil && rec.phase < Committed && !rec.asked {
+		// Each instance is inquired about once; recovery repeats the inquiry at other copies if no answer arrives.
 		rec.asked, rec.askedOf = true, d.Partition
 		g.ask(int(d.Partition), rec.id)
 	}
@@ -229,6 +238,7 @@ func (g *graph) component(rec *record) {
 	}
 	var shared *component
 	if len(members) > 1 {
+		// All replicas must execute the members in the same order, regardless of how their walks found the cycle.
 		slices.SortFunc(members, byName)
 		g.r.env.Mark(cycle)
 		shared = componentOf(members, g.r.nodes)
@@ -242,6 +252,7 @@ func (g *graph) component(rec *record) {
 	}
 	for _, m := range members {
 		for _, w := range m.watchers {
+			// A watcher that has joined a group since may watch another instance.
 			if w = w.group(); !w.resolved && w.watch == m {
 				w.watch = nil
 				g.try.Push(w)
@@ -258,6 +269,7 @@ func (g *graph) component(rec *record) {
 		g.close(m)
 		g.turns++
 		m.turn = g.turns
+		// A no-op has no effects, so it counts as executed as soon as it is ordered.
 		if m.executed = m.noop; !m.noop {
 			g.r.executor.Run(deterministic.Place{Position: uint64(m.id.Node()), Index: m.id.Seq()}, m.t, m.id.Node())
 		}
@@ -318,6 +330,7 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 		case g.r.abstains(id) || rec != nil && rec.taken:
 			g.r.env.Mark(inquiryPassedOn)
 			g.r.env.Send(from, &Rejoin{Step: askElsewhere, Node: id.Node(), Number: id.Seq()})
+		// The answer waits for the decision. know makes this node watch the instance, so that it is decided eventually.
 		case rec == nil || rec.phase < Committed:
 			rec = g.r.know(id)
 			rec.inquirers = append(rec.inquirers, from)
@@ -330,9 +343,11 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 // tellAncestor sends another node a committed instance: complete if it touches that node's partition, and otherwise
 // only the dependencies that may belong to a cycle.
 func (g *graph) tellAncestor(to geo.NodeID, rec *record) {
+	// This node's dependencies of a foreign instance are incomplete. The inquirer asks other copies later.
 	if rec.foreign {
 		return
 	}
+	// An inquirer in a partition of the instance executes it, so it needs the complete decision.
 	if rec.t != nil && g.r.touches(rec.t, g.r.topology.PartitionOf(to)) {
 		g.r.tell(to, rec)
 		return

@@ -202,6 +202,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.recovery.hear(from)
+	// Rejoin messages lift no suspicion, because a new incarnation cannot vote before it has joined.
 	if r.rejoin.receive(from, m) {
 		r.finishStep()
 		return
@@ -263,6 +264,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	}
 	r.ticking = false
 	r.rejoin.tick()
+	// The timeouts of the protocol do not apply until this node has joined.
 	if !r.rejoin.joined {
 		r.tickLater()
 		return
@@ -274,6 +276,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.antiEntropy.tick()
 	r.executor.Flush()
 	r.graph.flush()
+	// A node without records or news needs no timer; the next message or transaction sets it again.
 	if news || len(r.records) > 0 || r.rejoin.busy() > 0 {
 		r.tickLater()
 	}

@@ -78,6 +78,7 @@ func appendDeps(b []byte, deps []Dep, partitions bool) []byte {
 }
 
 func readDeps(r *codec.Reader, partitions bool) []Dep {
+	// A dependency takes at least two bytes.
 	n := r.Count(2)
 	if n == 0 {
 		return nil
@@ -85,6 +86,7 @@ func readDeps(r *codec.Reader, partitions bool) []Dep {
 	deps := make([]Dep, n)
 	for i := range deps {
 		node := r.UvarintMax(1<<16 - 1)
+		// The lowest bit is Settled.
 		seq := r.UvarintMax(maxSeq<<1 | 1)
 		deps[i] = Dep{ID: instance(geo.NodeID(node), seq>>1), Settled: seq&1 != 0}
 		if partitions {
@@ -190,6 +192,7 @@ func (m *PreAcceptOK) Size() int { return codec.SizeUvarint(m.Seq) + 1 + sizeDep
 
 // AppendTo implements protocol.Message.
 func (m *PreAcceptOK) AppendTo(b []byte) []byte {
+	// The receiver derives the partition from the sender: see coordinator.grant.
 	return appendDeps(appendBool(codec.AppendUvarint(b, m.Seq), m.Refused), m.Deps, false)
 }
 
@@ -614,6 +617,7 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 	case kindPromise:
 		p := &Promise{Proposal: readProposal(&r, procs)}
 		p.Ballot, p.Promised, p.Accepted = Ballot(r.Uvarint()), Ballot(r.Uvarint()), Ballot(r.Uvarint())
+		// A replica that knows the decision answers with Commit instead, so a promise reports no later phase.
 		if p.Phase = Phase(r.Uint8()); p.Phase > Accepted {
 			r.Fail(fmt.Errorf("%d is not a phase before the decision", p.Phase))
 		}

@@ -100,6 +100,7 @@ func (v *recovery) look(list *queue.Queue[deadline]) {
 			silence += v.r.coordinator.patience
 		}
 		switch {
+		// This node's own attempt is still in progress.
 		case rec.lead != nil:
 		case v.orphaned(rec):
 			v.r.env.Mark(orphanTakenOver)
@@ -109,6 +110,7 @@ func (v *recovery) look(list *queue.Queue[deadline]) {
 		case now-v.heard[owner] >= silence || v.r.env.Buggify(impatient):
 			v.suspect[owner] = true
 			v.takeOver(rec)
+		// The owner is live and decides the instance, but the inquiry or its answer may be lost.
 		case rec.asked:
 			v.r.graph.askAgain(rec)
 		case v.r.abstains(rec.id) && now-rec.attempted >= silence+v.r.coordinator.patience:
@@ -145,6 +147,8 @@ func (v *recovery) takeOver(rec *record) {
 		}
 	}
 	rec.promised = b
+	// This node's own promise counts like any other. If it abstains, `begin` awaits no answer from it, and this promise is
+	// ignored.
 	v.promised(r.self, v.promise(rec))
 }
 
@@ -157,6 +161,7 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	}
 	rec := r.present(from, m.ID, nil)
 	switch {
+	// present has answered that all replicas have ordered the instance, or its name is invalid.
 	case rec == nil:
 	case rec.phase >= Committed && !rec.foreign:
 		r.env.Mark(decisionKnown)
@@ -203,9 +208,11 @@ func (v *recovery) promise(rec *record) *Promise {
 func (v *recovery) promised(from geo.NodeID, m *Promise) {
 	r := v.r
 	rec := r.find(m.ID)
+	// The answer may belong to an earlier attempt of this node.
 	if rec == nil || rec.lead == nil || rec.lead.stage != preparing || rec.lead.ballot != m.Ballot {
 		return
 	}
+	// Another node has taken the instance over with a higher ballot and decides it now.
 	if m.Promised > m.Ballot {
 		r.env.Mark(prepareOutbid)
 		rec.promised = max(rec.promised, m.Promised)
@@ -223,6 +230,8 @@ func (v *recovery) promised(from geo.NodeID, m *Promise) {
 		if t := r.coordinator.grant(l, from, m.Deps); t != nil {
 			t.fresh++
 		}
+	// Only pre-accepted dependencies are votes. Accepted dependencies are a proposal; an unknown instance reports
+	// dependencies for a no-op.
 	default:
 		t := r.coordinator.answered(l, from)
 		if t == nil {

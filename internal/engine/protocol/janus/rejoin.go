@@ -168,6 +168,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r.recovery.hear(n)
 	// It cannot vote until it has joined, so coordinators must not wait for it.
 	r.recovery.suspect[n] = true
+	// sent stays: the row becomes stable again only once the new incarnation has ordered the same instances.
 	r.garbage.peers[n] = peer{sent: r.garbage.peers[n].sent}
 	j.sender.Cancel(n)
 	delete(j.states, n)
@@ -284,6 +285,7 @@ func (j *rejoin) step(from geo.NodeID, m *Rejoin) {
 			j.unordered = append(j.unordered, question{from, m.Node, uint32(m.Number)})
 		}
 	case ordered:
+		// The answer may concern an earlier incarnation of the node.
 		if int(m.Node) < r.nodes && m.Number == uint64(j.incarnations[m.Node]) {
 			f := &j.formers[m.Node]
 			f.await = slices.DeleteFunc(f.await, func(n geo.NodeID) bool { return n == from })
@@ -399,12 +401,14 @@ func (j *rejoin) settle(n geo.NodeID, f *former) {
 		return
 	}
 	if !f.told {
+		// An undecided instance cannot be reported yet; recovery takes it over, because its owner has lost its state.
 		if j.lacks(n, Committed) {
 			return
 		}
 		f.told, f.await = true, nil
 		known := j.formerly(n, func(rec *record) bool { return rec.t != nil && !rec.foreign && !rec.noop })
 		for _, c := range r.group[r.partition] {
+			// Without a known instance, the other replicas have nothing to order for this node.
 			if c == r.self || len(known) == 0 {
 				continue
 			}
@@ -510,11 +514,13 @@ func (r *Replica) admitLate(rec *record) {
 	if rec.admitted || rec.foreign || rec.id.Seq() > row.former {
 		return
 	}
+	// No row keeps an instance without its transaction, so garbage collection finds it in the foreign list.
 	if rec.t == nil {
 		r.graph.foreign.Push(rec)
 		return
 	}
 	rec.admitted = true
+	// kept is sorted by number, and later instances of the row may have arrived before this decision.
 	at, _ := slices.BinarySearchFunc(row.kept, rec.id, func(k *record, id Instance) int { return cmp.Compare(k.id, id) })
 	row.kept = slices.Insert(row.kept, at, rec)
 }

@@ -44,6 +44,7 @@ func (j *rejoin) state(to geo.NodeID) []byte {
 			list = append(list, rec)
 		}
 	}
+	// The map's order is random, but a simulation must encode the same state each time.
 	slices.SortFunc(list, func(a, b *record) int { return cmp.Compare(a.id, b.id) })
 	b = codec.AppendUvarint(b, uint64(len(list)))
 	for _, rec := range list {
@@ -139,6 +140,7 @@ func (j *rejoin) join() {
 	}
 	for n := range r.rows {
 		row := &r.rows[n]
+		// Instances up to the limit were sent to the predecessor and do not arrive here again.
 		row.stable, row.forget, row.received = from.stable[n], from.forget[n], j.limits[n]
 	}
 	j.joined, j.here = true, nil
@@ -167,6 +169,7 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 		r.records[id] = rec
 		if former {
 			r.admit(rec)
+			// admit has set received to this instance, but nothing up to the limit is still to arrive.
 			r.rows[id.Node()].received = j.limits[id.Node()]
 			// Later transactions must depend on it: its predecessor may have supplied the vote for it.
 			r.enter(id, e.t)
@@ -177,6 +180,7 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 		}
 		rec.phase, rec.noop, rec.deps, rec.resolved, rec.taken, rec.watched, rec.turn = Ordered, e.noop, e.deps, true, true, true, e.turn
 		rec.executed = e.how == over
+		// Later turns must follow the donor's turns, in case this node becomes the donor of another incarnation.
 		r.graph.turns = max(r.graph.turns, e.turn)
 		if !e.noop {
 			r.antiEntropy.decided(rec)
@@ -191,6 +195,7 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 				r.executor.ServeAgain(place(id), q, e.values)
 			}
 		}
+		// The predecessor had to report this outcome, and the donor's state does not contain it.
 		if !e.noop && r.executor.AnswersElsewhere(e.t, id.Node()) {
 			r.env.Mark(answerLost)
 			r.executor.Tell(id.Node(), txn.Outcome{ID: e.t.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonNodeLost})

@@ -172,6 +172,7 @@ func (c *coordinator) read(x *transaction) {
 	case c.r.writes(): // since a failover; its rows may include uncommitted entries
 		c.r.env.Mark(readAtWriter)
 		c.call(x)
+	// Before the first execution the number of reads is unknown; execute requests the remaining barriers.
 	case x.asked < c.trips(0):
 		x.asked++
 		c.ask(x, &Request{Barrier: true})
@@ -197,12 +198,14 @@ func (c *coordinator) execute(x *transaction) {
 		return
 	}
 	writes := c.r.execution.Writes()
+	// The copy is a past state of the database, so a result without writes needs no validation by the writer.
 	if o.Status != txn.Committed || len(writes) == 0 {
 		c.localReads++
 		c.finish(x, o, c.r.log.applied)
 		return
 	}
 	c.forwarded++
+	// The writes are valid only until the next execution, but they are sent statement by statement.
 	x.executed, x.reads, x.writes, x.outcome = true, reads, slices.Clone(writes), o
 	c.forward(x)
 }
@@ -221,12 +224,14 @@ func (c *coordinator) forward(x *transaction) {
 		x.barriered++
 		c.ask(x, &Request{Barrier: true})
 	case x.wrote < len(x.writes):
+		// The next statement needs its own barriers.
 		x.barriered = 0
 		x.wrote++
 		c.statements++
 		// Only the first request may create a session. A later request without a session has lost its earlier writes.
 		c.ask(x, &Request{First: x.begun == 0 && x.wrote == 1, Writes: x.writes[x.wrote-1 : x.wrote : x.wrote]})
 	default:
+		// With a new step, a late Reply to the last statement cannot send the Commit again.
 		x.step++
 		c.send(x, c.r.log.writer, &Commit{Term: c.r.log.term, Number: x.number, Oldest: c.oldest(), ID: x.ID, Reads: x.reads})
 	}
@@ -261,6 +266,7 @@ func (c *coordinator) answered(m *Answer) {
 	if x.executed && o.Status == txn.Committed {
 		o = x.outcome
 	}
+	// If the session was lost, the writer does not know the transaction's ID.
 	o.ID = x.ID
 	c.finish(x, o, m.Entry)
 }
@@ -300,6 +306,7 @@ func (c *coordinator) relayed(from geo.NodeID, m *Relay) {
 // progress continues the transactions that have waited for the log.
 func (c *coordinator) progress() {
 	waiting := c.waiting
+	// read may make a transaction wait again, which adds it to the new list.
 	c.waiting = nil
 	for _, x := range waiting {
 		if c.r.catchUp.lacks || x.position > c.r.log.applied {
@@ -322,6 +329,7 @@ func (c *coordinator) tick() {
 func (c *coordinator) reconnect() {
 	c.ticking = false
 	for _, n := range slices.Sorted(maps.Keys(c.open)) {
+		// A request that this node handles itself may close transactions during the loop.
 		if x := c.open[n]; x != nil && x.request != nil && (x.sent+c.patience <= c.r.env.Now() || c.r.env.Buggify(resendsEarly)) {
 			c.resend(x)
 		}
@@ -368,6 +376,7 @@ func (c *coordinator) moved(m *Takeover) {
 		_, relayed := x.request.(*Relay)
 		_, called := x.request.(*Call)
 		switch {
+		// A waiting transaction needs only the log, and a relayed one is handled by the region's instance.
 		case x.request == nil || relayed:
 		case called && c.elsewhere() && planned:
 			c.r.env.Mark(relayedAfterHandover)

@@ -50,6 +50,7 @@ func (f *failover) init(r *Replica) {
 
 // arm sets the failover timer at the first entry of the log, from which failoverAt counts.
 func (f *failover) arm() {
+	// The configured failover happens once, in the first term.
 	if f.armed || f.r.log.term > 0 {
 		return
 	}
@@ -121,6 +122,7 @@ func (f *failover) told(from geo.NodeID, m *Takeover) {
 // a planned failover.
 func (f *failover) adopt(m *Takeover) {
 	l := &f.r.log
+	// A takeover that waits for its log is completed first: see catchUp.restore.
 	if m.Term <= l.term || f.taking != nil {
 		return
 	}
@@ -144,6 +146,7 @@ func (f *failover) adopt(m *Takeover) {
 	switch behind := l.applied < m.Base || l.applied > m.Base && !m.Planned && !m.Recovered; {
 	case c.lacks || behind:
 		c.ask()
+	// A recovered writer does not know which entries its storage has: `begin` resets its acknowledgements.
 	case m.Recovered && f.r.stores():
 		f.r.env.Send(m.Writer, &Ack{Term: m.Term, Last: l.applied})
 	}
@@ -174,6 +177,7 @@ func (f *failover) hold(from geo.NodeID, m protocol.Message) { f.held = append(f
 // release handles the held messages again.
 func (f *failover) release() {
 	all := f.held
+	// Receive may hold a message again.
 	f.held = nil
 	for _, h := range all {
 		f.r.Receive(h.from, h.m)

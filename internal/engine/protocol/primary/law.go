@@ -16,6 +16,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	// hop is the mean round trip to the region's instance from the region's nodes.
 	hop := t.RTT(c, c) * time.Duration(each-1) / time.Duration(each)
 	d := t.RTT(c, c)
+	// If the region has other nodes, a commit waits for acknowledgements from its storage.
 	if each > 1 {
 		d += t.RTT(writer, writer)
 	}
@@ -42,6 +43,7 @@ func trips(p protocol.Params, rows int) int {
 	if p.Word("reads") == readsGlobal {
 		asked := 1
 		if p.Word("barrier") == barrierStatement {
+			// One barrier precedes each read and each write.
 			asked = 2 * rows
 		}
 		n += asked * int(p.Int("barrierRoundTrips"))

@@ -43,6 +43,7 @@ func (l *log) init(r *Replica) {
 // restored from a later state, some entries are already in it.
 func (l *log) receive(from geo.NodeID, m *Append) {
 	l.collect(from, m)
+	// The region's other nodes may lack entries that are already in this node's copy.
 	l.r.passOn(from, m)
 	last := l.applied + uint64(len(l.tail))
 	switch {
@@ -57,6 +58,7 @@ func (l *log) receive(from geo.NodeID, m *Append) {
 		l.r.env.Send(from, &Ack{Term: l.term, Last: last})
 	}
 	l.committed = max(l.committed, m.Committed)
+	// Requested copies may wait for these entries to be committed.
 	l.r.catchUp.flush()
 	if m.Committed <= l.applied {
 		return

@@ -263,7 +263,7 @@ type Replica struct {
 	procs    *txn.Registry
 	store    *store.Hash
 	wrong    mistake
-	// offloads says that storage servers apply the log; see Offloads.
+	// offloads is set if storage servers ship and apply the log: see Offloads.
 	offloads bool
 
 	execution   optimistic.Execution
@@ -338,7 +338,8 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		}
 		r.failover.atTerm(from, m, m.Term, func() { r.catchUp.behind(from, m) })
 	case *Ahead:
-		// A copy that the node waits for may be of the time before.
+		// A copy in flight may be older than the entry after which the feeder sends the log. So the notice must be handled
+		// before the copy arrives.
 		if r.catchUp.lacks && m.Term == r.log.term {
 			r.catchUp.ahead(m)
 			return

@@ -101,6 +101,7 @@ func (c *catchUp) ask() {
 func (c *catchUp) request() {
 	m := &Behind{Term: c.r.log.term, Ask: c.asks}
 	to := c.r.feeder(c.r.self)
+	// The old writer has the whole log, regardless of which node on its path to this node was lost.
 	if c.r.failover.taking != nil {
 		to = c.r.log.writer
 	}
@@ -109,6 +110,7 @@ func (c *catchUp) request() {
 			return
 		}
 		to = c.longest()
+		// This node does not know the current term, and a receiver in another term would not serve the request.
 		m.Term = c.standings[to].Term
 	}
 	c.r.env.Send(to, m)
@@ -168,6 +170,7 @@ func (c *catchUp) behind(to geo.NodeID, m *Behind) {
 	c.served[to] = m.Ask
 	l := &c.r.log
 	copied := &Copy{Term: l.term, Last: l.applied, Committed: c.committed(), Rows: store.Placed(c.r.store), Endings: l.endings}
+	// A new incarnation of the writer must continue with the uncommitted entries, too.
 	if to == l.writer {
 		copied.Tail = l.tail
 	}
@@ -204,6 +207,7 @@ func (c *catchUp) flush() {
 
 // piece handles a piece of the copy that this node has requested last.
 func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
+	// ask invalidates earlier requests, because their copies may be too old.
 	if !c.lacks || m.ID != c.asks {
 		return
 	}
@@ -219,6 +223,7 @@ func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
 // restore replaces the node's rows by the rows of a copy.
 func (c *catchUp) restore(m *Copy) {
 	l, f := &c.r.log, &c.r.failover
+	// The feeder does not send the entries between the copy and needs.
 	if m.Last < c.needs {
 		c.ask()
 		return
@@ -243,10 +248,11 @@ func (c *catchUp) restore(m *Copy) {
 		l.committed = max(l.committed, m.Committed)
 		c.r.env.Send(l.writer, &Ack{Term: l.term, Last: l.applied})
 	} else {
-		l.committed = m.Last // it has waited for that
+		l.committed = m.Last // the sender waited until entry Last was committed
 	}
 	if c.joins {
 		c.joins = false
+		// This node does not ship the entries up to the copy, and passAhead reports that.
 		l.outbox, l.posted = nil, l.applied
 		c.passAhead()
 	}
@@ -315,7 +321,7 @@ func (r *Replica) Replaced(n geo.NodeID, _ uint32) {
 	if news := r.failover.news; news != nil { // it may have been announced to the predecessor
 		r.env.Send(n, news)
 	}
-	if f := &r.failover; f.left && n == r.writer.shipper { // which has had the news to pass on
+	if f := &r.failover; f.left && n == r.writer.shipper { // the lost shipper had to pass the announcement on
 		for _, other := range r.writer.remote {
 			r.env.Send(other, f.news)
 		}

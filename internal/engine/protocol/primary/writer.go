@@ -124,6 +124,7 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 		}
 		return s
 	}
+	// The coordinator no longer waits for a forgotten transaction, so that transaction needs no answer.
 	if o, over, forgotten := w.r.log.endings.Look(n); over || forgotten {
 		w.known++
 		if over { // an earlier writer has committed it
@@ -186,6 +187,7 @@ func (w *writer) request(from geo.NodeID, m *Request) {
 			w.known++
 		}
 	}
+	// The predecessor may have answered clients for entries up to recovered, so a barrier must cover these entries, too.
 	w.send(from, &Reply{Term: w.r.log.term, Number: m.Number, Step: m.Step, Committed: max(w.committed, w.recovered)})
 }
 
@@ -195,6 +197,7 @@ func (w *writer) commit(from geo.NodeID, m *Commit) {
 		return
 	}
 	n := raftgroup.Name{Coordinator: from, Number: m.Number}
+	// Commit creates no session: without the session of its statements, the transaction's writes are lost.
 	s := w.session(n, m.Oldest, false)
 	if s == nil || s.executed && w.r.wrong != appliedTwice {
 		return
@@ -252,6 +255,7 @@ func (w *writer) pump() {
 		return
 	}
 	m := &Append{Term: w.r.log.term, First: w.sent + 1, Committed: w.committed, Entries: w.between(w.sent, last)}
+	// The Append announces the commit position, so ship need not announce it again.
 	w.sent, w.told = last, w.committed
 	for _, n := range w.storage {
 		w.r.env.Send(n, m)
@@ -269,6 +273,7 @@ func (w *writer) acknowledged(from geo.NodeID, last uint64) {
 	if i < 0 || !w.r.writes() {
 		return
 	}
+	// A node acknowledges entries only if it is not missing rows.
 	w.lacking[i] = false
 	w.acks[i] = max(w.acks[i], min(last, w.sent)) // a restored copy may report entries that this writer has not sent
 	acks := slices.Clone(w.acks)
@@ -291,6 +296,7 @@ func (w *writer) advance(to uint64) {
 		w.waiting.Pop()
 		w.answer(a.name, a.outcome, a.entry)
 	}
+	// Without other nodes, ship only drops the committed entries.
 	if len(w.remote) == 0 && len(w.storage) == 0 {
 		w.ship()
 		return
@@ -322,6 +328,7 @@ func (w *writer) ship() {
 		w.shipped = w.committed
 	}
 	if tell {
+		// Links keep their order, so the storage has the entries up to sent and finds no gap before First.
 		m := &Append{Term: w.r.log.term, First: w.sent + 1, Committed: w.committed}
 		for _, n := range w.storage {
 			w.r.env.Send(n, m)
