@@ -1,6 +1,7 @@
 package spanner
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -179,7 +180,7 @@ func (r *Replica) run(x *transaction) {
 	}
 }
 
-// fail aborts a transaction whose procedure has failed.
+// fail aborts a transaction whose procedure failed in a way that does not depend on the rows that it read.
 func (r *Replica) fail(x *transaction, err error) {
 	r.reply(x, txn.AbortOutcome(x.t.ID, err))
 	r.abort(x)
@@ -187,7 +188,9 @@ func (r *Replica) fail(x *transaction, err error) {
 
 // finish commits a transaction after its procedure has finished, or starts to.
 func (r *Replica) finish(x *transaction) {
-	if _, err := x.task.Result(); err != nil {
+	_, err := x.task.Result()
+	// An undeclared access fails in every state, so its locks need no validation.
+	if errors.Is(err, txn.ErrUndeclared) {
 		r.fail(x, err)
 		return
 	}
@@ -195,6 +198,11 @@ func (r *Replica) finish(x *transaction) {
 		r.commit(x)
 		r.end(x)
 		return
+	}
+	// An older transaction may have taken a lock between two reads, and its message may still be in flight. The procedure
+	// then failed in a state that never existed. So a failed procedure is validated like a transaction without writes.
+	if err != nil {
+		x.task.Writes().Reset()
 	}
 	writes := x.task.Writes().Entries()
 	for i := range writes {
@@ -318,10 +326,14 @@ func (r *Replica) effects(x *transaction, p *part, h Header) Effects {
 	return e
 }
 
-// commit reports to the client that its transaction is committed.
+// commit reports to the client that its transaction is committed, or that its procedure failed in a state that existed.
 func (r *Replica) commit(x *transaction) {
-	result, _ := x.task.Result()
-	r.reply(x, txn.Outcome{ID: x.t.ID, Status: txn.Committed, Result: result})
+	result, err := x.task.Result()
+	o := txn.Outcome{ID: x.t.ID, Status: txn.Committed, Result: result}
+	if err != nil {
+		o = txn.AbortOutcome(x.t.ID, err)
+	}
+	r.reply(x, o)
 }
 
 // reply sends a client its transaction's outcome.

@@ -134,3 +134,31 @@ func TestSnapshotsBeforeJoining(t *testing.T) {
 		}
 	}
 }
+
+// A procedure that fails on rows of several groups is answered once all groups have confirmed the locks. An older
+// transaction may have written between the two reads, and the message about it may be delayed.
+func TestFailuresAreValidated(t *testing.T) {
+	zero := []raftgroup.Found{{{Value: make([]byte, 8)}}}
+	for _, last := range []Reply{Validated, Wounded} {
+		c, _, _ := newClient(t, reading, nothing, 6)
+		c.leaseholders[0], c.leaseholders[1] = tenure{0, 6}, tenure{1, 6}
+		x := c.begin(simload.Txn(2, "c0-2=5"), age(2))
+		c.run(x)
+		for _, p := range x.parts {
+			c.rows(&Rows{Header{Group: p.group, Term: 6, Number: x.number}, zero})
+		}
+		if c.answers > 0 {
+			t.Fatalf("a sum over two groups is answered before its locks are validated")
+		}
+		for i, p := range x.parts {
+			reply := Validated
+			if i == len(x.parts)-1 {
+				reply = last
+			}
+			c.answer(&Answer{Header{Group: p.group, Term: 6, Number: x.number}, reply, 0})
+		}
+		if c.answers != 1 {
+			t.Errorf("%v: %d answers, want 1", last, c.answers)
+		}
+	}
+}
