@@ -29,14 +29,14 @@ func TestLimitsAreDocumented(t *testing.T) {
 	operator := check.Default(nil)
 	for _, row := range []string{
 		"| measured time of a run on a cluster, all repetitions together | " + v1alpha1.DurationOf(operator.Timeline).String() + " |",
-		fmt.Sprintf("| %d%% of what the Go runtime may use, which is %d%% of `spec.resources.limits.memory` (%s by default)", deploy.FullPercent, deploy.RuntimeMemory(100), deploy.OwnMemory),
+		fmt.Sprintf("| %d%% of the memory that the Go runtime may use. The runtime may use %d%% of `spec.resources.limits.memory` (%s by default)", deploy.FullPercent, deploy.RuntimeMemory(100), deploy.OwnMemory),
 		fmt.Sprintf("| nodes on a machine, `geobench run` | %d for each CPU |", check.MostNodesPerCPU),
 		fmt.Sprintf("| history of an open loop for `spec.verify` | %d MiB for each worker; half of", operator.History.FileBytes>>20),
-		fmt.Sprintf("| history that a worker records, that the operator checks | %d MiB; half of", deploy.MaxHistory>>20),
+		fmt.Sprintf("| history that a worker records, and history that the operator checks | %d MiB per worker; half of", deploy.MaxHistory>>20),
 		"| report of a load generator | " + thousands(compress.MaxPacked) + " bytes, gzipped |",
 		"as text, or " + thousands(compress.MaxPacked) + " gzipped |",
 		fmt.Sprintf("| counters and round trips of nodes, three times a run | %d,%03d bytes each, gzipped |", result.SnapshotRoom/1000, result.SnapshotRoom%1000),
-		fmt.Sprintf("| a text that is unpacked | %d MiB |", compress.MaxUnpacked>>20),
+		fmt.Sprintf("| a text that is decompressed | %d MiB |", compress.MaxUnpacked>>20),
 		fmt.Sprintf("histograms hold latencies up to %d h,", int64(result.HistogramHighest)/3_600_000_000),
 	} {
 		if !strings.Contains(page, row) {
