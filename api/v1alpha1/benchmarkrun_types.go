@@ -399,11 +399,11 @@ type RunSummary struct {
 	// open loop. It exposes a badly served region that the total throughput hides.
 	// +optional
 	LeastServed *ServedRegion `json:"leastServed,omitempty"`
-	// ClientsBusy is true if busy clients are the only reason why the run is Invalid: all clients of a region were busy,
-	// so some arrivals of an open loop were never sent. Either the database cannot serve the rate, or clientsPerRegion is
-	// too low for it.
+	// Overloaded is true if the run is Invalid only because the database did not serve the load: it committed nothing,
+	// transactions were still unfinished long after the last answer, or all clients of a region were busy, so that some
+	// arrivals of an open loop were never sent. Busy clients may also mean that clientsPerRegion is too low for the rate.
 	// +optional
-	ClientsBusy bool `json:"clientsBusy,omitempty"`
+	Overloaded bool `json:"overloaded,omitempty"`
 	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`

@@ -50,11 +50,11 @@ type point struct {
 	forged *v1alpha1.BenchmarkRun
 }
 
-// clientsBusy reports whether the run is Invalid because its clients could not send the load of the manifest. Another
+// overloaded reports whether the run is Invalid only because its database did not serve the load. Another
 // attempt would have the same outcome.
-func (p *point) clientsBusy() bool {
+func (p *point) overloaded() bool {
 	s := p.object.Status.Summary
-	return s != nil && s.ClientsBusy
+	return s != nil && s.Overloaded
 }
 
 func (p *point) state() pointState {
@@ -66,7 +66,7 @@ func (p *point) state() pointState {
 	case !kube.Settled(p.object):
 		return pointUnderway
 	}
-	if verdict, reason, _ := p.ended(); verdict == v1alpha1.VerdictInvalid && slices.Contains(outsideReasons, reason) && !p.clientsBusy() && attemptOf(p.object) < maxAttempts {
+	if verdict, reason, _ := p.ended(); verdict == v1alpha1.VerdictInvalid && slices.Contains(outsideReasons, reason) && !p.overloaded() && attemptOf(p.object) < maxAttempts {
 		return pointAgain
 	}
 	return pointDone

@@ -107,7 +107,7 @@ func endedBy(run *experiment.Run, object *v1alpha1.BenchmarkRun) (experiment.End
 	}
 	e := experiment.Ended{Verdict: st.Verdict, Reason: st.Reason, Message: st.Message, Wrong: p.failed()}
 	if sum := st.Summary; sum != nil {
-		e.ThroughputPerSecond, e.OfferedPerSecond, e.ClientsBusy, e.LeastServed = sum.ThroughputPerSecond, sum.OfferedPerSecond, sum.ClientsBusy, sum.LeastServed
+		e.ThroughputPerSecond, e.OfferedPerSecond, e.Overloaded, e.LeastServed = sum.ThroughputPerSecond, sum.OfferedPerSecond, sum.Overloaded, sum.LeastServed
 	}
 	return e, true, nil
 }

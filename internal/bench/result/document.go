@@ -631,7 +631,7 @@ func (d *Document) RunSummary() *v1alpha1.RunSummary {
 	s := &d.Summary
 	return &v1alpha1.RunSummary{
 		Committed: s.Committed, Aborted: s.Aborted, ThroughputPerSecond: s.ThroughputPerSecond, OfferedPerSecond: s.OfferedPerSecond, LeastServed: d.LeastServed(),
-		LatencyMicroseconds: s.LatencyMicroseconds.api(), AbortPPM: s.AbortPPM, ClientsBusy: d.ClientsBusy(),
+		LatencyMicroseconds: s.LatencyMicroseconds.api(), AbortPPM: s.AbortPPM, Overloaded: d.Overloaded(),
 		BytesPerTransaction: s.BytesPerTransaction, CrossRegionBytesPerTransaction: s.CrossRegionBytesPerTransaction,
 		MultiHomePPM: s.Realised.AllMultiHomePPM, MultiPartitionPPM: s.Realised.AllMultiPartitionPPM,
 	}

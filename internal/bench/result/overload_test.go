@@ -46,28 +46,35 @@ func TestGrowingQueueHasNoObservedTail(t *testing.T) {
 	}
 }
 
-// An overloaded database keeps the clients of one region busy, while another region stalls and names another reason. The
-// run is Invalid for busy clients alone. A slow load generator, or a node without CPU, is another cause.
-func TestClientsBusyBesideAStalledRegion(t *testing.T) {
+// A run is Invalid for an overload alone if all its reasons describe how the database served the load. One of them must
+// show the overload. A slow load generator, a node without CPU or a failed check is another cause.
+func TestOverloaded(t *testing.T) {
 	d := &Document{Regions: []Region{{Name: "busy"}, {Name: "stalled"}}}
 	for i := range d.Regions {
 		d.Regions[i].Committed, d.Regions[i].Dropped = 500, 500
 	}
 	busy := Reason{ReasonDriverBound, d.Regions[0].neverSent() + ", since all of its 10 clients were busy"}
-	overload := []Reason{busy, {ReasonUnanswered, "all 10 clients in stalled had been waiting"}, {ReasonObjectiveMissed, "latencyP99"}, {ReasonObjectiveUndecided, "latencyP50"}}
+	consequences := []Reason{{ReasonUnanswered, "all 10 clients in stalled had been waiting"}, {ReasonObjectiveMissed, "latencyP99"},
+		{ReasonObjectiveUndecided, "latencyP50"}, {ReasonTooFewSamples, "latencyP99"}}
+	with := func(r ...Reason) []Reason { return append(r, consequences...) }
 	for name, c := range map[string]struct {
 		reasons []Reason
 		want    bool
 	}{
-		"overload":             {overload, true},
-		"busy alone":           {[]Reason{busy}, true},
-		"slow load generator":  {append([]Reason{{ReasonDriverBound, "driver-bound: 2% of sends were late"}}, overload...), false},
-		"node without CPU":     {append([]Reason{{ReasonNodeStarved, "node a/0/0"}}, overload...), false},
-		"nothing of clients":   {overload[1:], false},
-		"no reason, it passed": {nil, false},
+		"busy clients beside a stalled region": {with(busy), true},
+		"busy clients alone":                   {[]Reason{busy}, true},
+		"transactions that do not end":         {with(Reason{ReasonNotQuiet, "the database was not quiet"}), true},
+		"both":                                 {with(Reason{ReasonNotQuiet, "the database was not quiet"}, busy), true},
+		"nothing committed":                    {[]Reason{{ReasonNoTransactions, "no transaction"}}, true},
+		"slow load generator":                  {with(Reason{ReasonDriverBound, "driver-bound: 2% of sends were late"}, busy), false},
+		"node without CPU":                     {with(Reason{ReasonNodeStarved, "node a/0/0"}, busy), false},
+		"wrong answers":                        {with(Reason{ReasonCheckFailed, "money"}, Reason{ReasonNotQuiet, "the database was not quiet"}), false},
+		"nothing committed on a starved node":  {[]Reason{{ReasonNoTransactions, "no transaction"}, {ReasonNodeStarved, "node a/0/0"}}, false},
+		"consequences alone":                   {consequences, false},
+		"no reason, it passed":                 {nil, false},
 	} {
 		d.Reasons = c.reasons
-		if got := d.ClientsBusy(); got != c.want {
+		if got := d.Overloaded(); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}

@@ -66,23 +66,31 @@ func (x *Region) neverSent() string {
 	return fmt.Sprintf("driver-bound: %d of the %d arrivals in %s were never sent", x.Unsent(), x.Ended()+x.Unfinished+x.Unsent(), x.Name)
 }
 
-// ClientsBusy reports whether the only cause of an Invalid run is that all clients of a region were busy. Other regions
-// may have stalled, since an overloaded database does both.
-func (d *Document) ClientsBusy() bool {
-	busy := false
+// loadReasons are the reasons of an Invalid run that describe how the database served the load. With any other reason,
+// the measurement itself is in doubt. The value is true for reasons that show an overload. The others are its
+// consequences, and also occur without one.
+var loadReasons = map[string]bool{
+	ReasonDriverBound: true, ReasonNoTransactions: true, ReasonNotQuiet: true,
+	ReasonObjectiveMissed: false, ReasonObjectiveUndecided: false, ReasonTooFewSamples: false, ReasonUnanswered: false,
+}
+
+// Overloaded reports whether a run is Invalid only because its database did not serve the load. Busy clients show an
+// overload even in a region beside a stalled one, since an overloaded database causes both.
+func (d *Document) Overloaded() bool {
+	overloaded := false
 	for _, r := range d.Reasons {
-		switch r.Reason {
-		case ReasonObjectiveMissed, ReasonObjectiveUndecided, ReasonUnanswered: // consequences of the overload
-		case ReasonDriverBound:
-			if !slices.ContainsFunc(d.Regions, func(x Region) bool { return strings.HasPrefix(r.Message, x.neverSent()) }) {
-				return false // the load generators were slow
-			}
-			busy = true
-		default:
+		shows, known := loadReasons[r.Reason]
+		if !known || r.Reason == ReasonDriverBound && !d.clientsWereBusy(r) {
 			return false
 		}
+		overloaded = overloaded || shows
 	}
-	return busy
+	return overloaded
+}
+
+// clientsWereBusy reports whether a reason DriverBound is due to busy clients. Otherwise the load generators were slow.
+func (d *Document) clientsWereBusy(r Reason) bool {
+	return slices.ContainsFunc(d.Regions, func(x Region) bool { return strings.HasPrefix(r.Message, x.neverSent()) })
 }
 
 // unanswered returns a reason for each region with too many unanswered transactions, because a database that stops

@@ -78,9 +78,9 @@ type Ended struct {
 	Verdict v1alpha1.Verdict
 	// Reason and Message are the most important reason of the verdict and its message.
 	Reason, Message string
-	// Wrong is set if a check of the answers failed. ClientsBusy is set if the run is Invalid only because all clients of
-	// a region were busy.
-	Wrong, ClientsBusy                    bool
+	// Wrong is set if a check of the answers failed. Overloaded is set if the run is Invalid only because the database
+	// did not serve the load.
+	Wrong, Overloaded                     bool
 	ThroughputPerSecond, OfferedPerSecond int64
 	// LeastServed is the region with the lowest share of committed transactions; nil if unknown.
 	LeastServed *v1alpha1.ServedRegion
@@ -88,7 +88,7 @@ type Ended struct {
 
 // endedBy summarizes a result document.
 func endedBy(d *result.Document) Ended {
-	e := Ended{Verdict: d.Verdict, ClientsBusy: d.ClientsBusy(), ThroughputPerSecond: d.Summary.ThroughputPerSecond,
+	e := Ended{Verdict: d.Verdict, Overloaded: d.Overloaded(), ThroughputPerSecond: d.Summary.ThroughputPerSecond,
 		OfferedPerSecond: d.Summary.OfferedPerSecond,
 		LeastServed:      d.LeastServed()}
 	if len(d.Reasons) > 0 {
@@ -99,22 +99,20 @@ func endedBy(d *result.Document) Ended {
 	return e
 }
 
-// outcome judges a probe. A database that commits nothing, or keeps all clients of a region busy, misses its rate. A
-// measurement that is Invalid for another reason, or has wrong answers, decides nothing.
+// outcome judges a probe. An overloaded database misses its rate. A measurement that is Invalid for another reason, or
+// has wrong answers, decides nothing.
 func (p *prober) outcome(e Ended) Outcome {
 	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond, LeastServed: e.LeastServed}
 	if e.OfferedPerSecond > 0 {
 		o.CommittedPPM = e.ThroughputPerSecond * 1_000_000 / e.OfferedPerSecond
 	}
 	switch {
-	// If all clients of a region are busy, the database cannot sustain the rate, whatever the verdict.
-	case e.ClientsBusy && !e.Wrong:
+	case e.Overloaded && !e.Wrong:
 		o.Missed = e.Message
 	case e.Verdict == v1alpha1.VerdictInvalid && (e.Reason == result.ReasonObjectiveUndecided || e.Reason == result.ReasonTooFewSamples) && !e.Wrong:
 		// These reasons come last, so the run is Invalid for no other reason. An undecided objective is not met.
 		o.Missed, o.FewSamples = e.Message, e.Reason == result.ReasonTooFewSamples
-	// A run that commits nothing misses the rate (see below). Any other Invalid run decides nothing.
-	case e.Wrong || e.Verdict == v1alpha1.VerdictInvalid && e.Reason != result.ReasonNoTransactions || e.Verdict == "":
+	case e.Wrong || e.Verdict == v1alpha1.VerdictInvalid || e.Verdict == "":
 		o.Unusable = fmt.Sprintf("%s: %s: %s", e.Verdict, e.Reason, e.Message)
 	case e.Verdict != v1alpha1.VerdictPassed:
 		o.Missed = e.Message

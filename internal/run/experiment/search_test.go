@@ -70,7 +70,7 @@ func TestSearch(t *testing.T) {
 		"few probes":           {with(func(s *v1alpha1.RateSearch) { s.MaxProbes = 3 }), sharp(4000), v1alpha1.SearchProbesExhausted, 2769, 3},
 		"too few probes":       {with(func(s *v1alpha1.RateSearch) { s.MaxProbes = 2 }), sharp(1000), v1alpha1.SearchProbesExhausted, 0, 2},
 		"nothing commits at all": {defaultSearch, func(int64, int64) Ended {
-			return Ended{Verdict: v1alpha1.VerdictInvalid, Reason: "NoTransactions", Message: "none"}
+			return Ended{Verdict: v1alpha1.VerdictInvalid, Reason: "NoTransactions", Message: "none", Overloaded: true}
 		}, v1alpha1.SearchNoneKeeps, 0, 8},
 		"throughput falls behind": {defaultSearch, func(rate, _ int64) Ended {
 			return Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: min(2*rate, 7600), OfferedPerSecond: 2 * rate}
