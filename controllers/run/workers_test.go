@@ -50,7 +50,7 @@ func TestReportsOfLongRunsAreRead(t *testing.T) {
 				second.Tenths = &result.Tenths{Committed: tenths, Aborted: tenths, Failed: tenths}
 			}
 			r := &result.Report{Kind: result.ReportKind, Version: result.ReportVersion, Workload: "w", Arrival: "Closed",
-				DurationMicroseconds: c.duration.Microseconds(), Repetitions: c.repetitions, Workers: []result.Worker{{Region: "us-west-2", Clients: 1}}}
+				DurationMicroseconds: c.duration.Microseconds(), Repetitions: c.repetitions, Workers: []result.LoadGenerator{{Region: "us-west-2", Clients: 1}}}
 			for i := range c.repetitions {
 				for s := range int((c.duration + time.Second - 1) / time.Second) {
 					second.Repetition, second.Second = i+1, s

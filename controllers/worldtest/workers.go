@@ -232,7 +232,7 @@ func (w *World) Report(dw *deploy.Worker, spec *v1alpha1.Load, index int) *resul
 	r := &result.Report{
 		Kind: result.ReportKind, Version: result.ReportVersion, Workload: wl.Name(), Types: wl.Types(), Arrival: string(spec.Arrival),
 		DurationMicroseconds: spec.Duration.Microseconds(), Repetitions: int(spec.Repetitions),
-		Workers: []result.Worker{{Region: dw.Region, Index: index, Clients: dealt(spec, index), TargetRTTMicroseconds: targetRTT(dw),
+		Workers: []result.LoadGenerator{{Region: dw.Region, Index: index, Clients: dealt(spec, index), TargetRTTMicroseconds: targetRTT(dw),
 			Driver: &result.Driver{MeasuredMicroseconds: spec.Duration.Microseconds(), AllowanceMilliCPU: 1000, LateMicroseconds: &result.Lateness{}}}},
 		Ledger: workload.Ledger{}, Shares: make([]workload.Count, len(wl.Shares())),
 	}

@@ -281,7 +281,7 @@ func New(cfg Config) (*Machine, error) {
 			Kind: result.ReportKind, Version: result.ReportVersion, Build: version.String(),
 			Workload: cfg.Workload.Name(), Types: cfg.Workload.Types(), Arrival: string(cfg.Arrival),
 			DurationMicroseconds: s.Duration.Microseconds(), Repetitions: s.Repetitions,
-			Workers: []result.Worker{{Region: cfg.RegionName, Index: cfg.Worker, Clients: cfg.Clients}},
+			Workers: []result.LoadGenerator{{Region: cfg.RegionName, Index: cfg.Worker, Clients: cfg.Clients}},
 		},
 	}
 	if cfg.Retry != nil {

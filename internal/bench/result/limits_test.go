@@ -22,7 +22,7 @@ func soak(seconds, perSecond int, regions ...string) []*Report {
 	for i, region := range regions {
 		rng := rand.New(rand.NewPCG(uint64(i), 0))
 		r := &Report{Kind: ReportKind, Version: ReportVersion, Workload: "w", Types: []string{"t"}, Arrival: "Poisson",
-			DurationMicroseconds: int64(seconds) * second, Repetitions: 1, Workers: []Worker{{Region: region, Clients: 1}}}
+			DurationMicroseconds: int64(seconds) * second, Repetitions: 1, Workers: []LoadGenerator{{Region: region, Clients: 1}}}
 		poisson := func(mean float64) int64 { return max(0, int64(math.Round(mean+math.Sqrt(mean)*rng.NormFloat64()))) }
 		for s := range seconds {
 			x := Second{Region: region, Repetition: 1, Second: s, Tenths: &Tenths{}}
@@ -51,7 +51,7 @@ func soak(seconds, perSecond int, regions ...string) []*Report {
 // outcome.
 func repetitive(repetitions, types int) *Report {
 	r := &Report{Kind: ReportKind, Version: ReportVersion, Workload: "w", Arrival: "Closed", DurationMicroseconds: second, Repetitions: repetitions,
-		Workers: []Worker{{Region: "us", Clients: 1}}}
+		Workers: []LoadGenerator{{Region: "us", Clients: 1}}}
 	rng := rand.New(rand.NewPCG(1, 0))
 	for i := range types {
 		r.Types = append(r.Types, string(rune('a'+i)))

@@ -36,7 +36,7 @@ type Report struct {
 	DurationMicroseconds int64 `json:"durationMicroseconds"`
 	Repetitions          int   `json:"repetitions"`
 
-	Workers  []Worker        `json:"workers"`
+	Workers  []LoadGenerator `json:"workers"`
 	Windows  []Window        `json:"windows"`
 	Series   []Series        `json:"series"`
 	Timeline []Second        `json:"timeline"`
@@ -72,8 +72,8 @@ type Total struct {
 	Failed int64 `json:"failed"`
 }
 
-// Worker describes a load generator.
-type Worker struct {
+// LoadGenerator describes a load generator.
+type LoadGenerator struct {
 	Region string `json:"region"`
 	// Index counts the workers of a region from 0.
 	Index   int `json:"index"`
@@ -413,7 +413,7 @@ func (r *Report) sort() {
 	for i, t := range r.Types {
 		types[t] = i
 	}
-	slices.SortFunc(r.Workers, func(a, b Worker) int {
+	slices.SortFunc(r.Workers, func(a, b LoadGenerator) int {
 		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Index, b.Index))
 	})
 	slices.SortFunc(r.Windows, func(a, b Window) int {
@@ -484,7 +484,7 @@ func Merge(reports []*Report) (*Report, error) {
 			if !ok {
 				j = len(m.Workers)
 				workers[k] = j
-				m.Workers = append(m.Workers, Worker{Region: w.Region, Index: w.Index})
+				m.Workers = append(m.Workers, LoadGenerator{Region: w.Region, Index: w.Index})
 			}
 			// The shards of a worker report separately, each with some of its clients.
 			m.Workers[j].Clients += w.Clients

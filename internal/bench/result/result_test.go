@@ -54,7 +54,7 @@ func TestMergeIsLossless(t *testing.T) {
 		}
 		r.Timeline = []Second{{Region: "a", Repetition: 1, Second: 3, Committed: n, Aborted: n, Attempts: 4 * n, Latency: s.AppendTo(nil)}}
 		r.Windows = []Window{{Region: "a", Repetition: 1, Sent: n, Retried: 2 * n, CommittedAfter: []int64{n, 0, 2 * n}, Classified: n}}
-		r.Workers = []Worker{{Region: "a", Clients: int(n)}}
+		r.Workers = []LoadGenerator{{Region: "a", Clients: int(n)}}
 		r.Ledger["x"] = workload.Interval{Low: n, High: 2 * n}
 		r.Shares = []workload.Count{{Hits: n, Of: 3 * n}, {Of: n}}
 		r.Total.Committed = n
@@ -121,7 +121,7 @@ func large(regions []string, repetitions, seconds int) []*Report {
 	for _, region := range regions {
 		r := empty(sixTypes...)
 		r.Repetitions, r.DurationMicroseconds = repetitions, int64(seconds)*1e6
-		r.Workers = []Worker{{Region: region, Clients: 100}}
+		r.Workers = []LoadGenerator{{Region: region, Clients: 100}}
 		for rep := 1; rep <= repetitions; rep++ {
 			var sent int64
 			for _, typ := range sixTypes {
@@ -240,8 +240,8 @@ func small() Inputs {
 	b.Windows = []Window{{Region: "b", Repetition: 1, Sent: 1007, Classified: 1007, Retried: 201, CommittedAfter: []int64{750, 100, 50}}}
 	a.Shares = []workload.Count{{Hits: 1000, Of: 4000}, {Hits: 40, Of: 4000}}
 	b.Shares = make([]workload.Count, 2)
-	a.Workers = []Worker{{Region: "a", Clients: 10}}
-	b.Workers = []Worker{{Region: "b", Clients: 10}}
+	a.Workers = []LoadGenerator{{Region: "a", Clients: 10}}
+	b.Workers = []LoadGenerator{{Region: "b", Clients: 10}}
 	a.Total.Committed, b.Total.Committed = 11_000, 1000
 	in := inputs([]*Report{a, b}, []string{"a", "b"})
 	in.Shares = workload.LocalityShares("final phases", 25, 1)

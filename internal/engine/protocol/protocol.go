@@ -156,8 +156,8 @@ func Lags(r Replica) bool {
 	return ok && s.Lags()
 }
 
-// Worker is a replica that does work beyond what its messages and store operations show, such as a search in a graph.
-type Worker interface {
+// StepCounter is a replica that does work beyond what its messages and store operations show, such as a search in a graph.
+type StepCounter interface {
 	// Steps returns the number of elementary steps of such work so far. A step costs about one memory access that misses
 	// the cache. Simulators charge CPU time for steps. Steps of Env.Offload are not included.
 	Steps() int64
@@ -182,7 +182,7 @@ type Env interface {
 	// Offload runs work on a separate core, in parallel with the replica, and requests Fire(t) when the work is done. Work
 	// of one node runs sequentially. Until Fire(t) the work alone owns the memory that it changes, and nothing changes the
 	// memory that it reads. The work is deterministic, calls nothing of Env, and returns the number of its elementary
-	// steps (see Worker).
+	// steps (see StepCounter).
 	Offload(work func() (steps int64), t Timer)
 	// Reply answers a transaction submitted to this node. The driver owns the outcome from then on.
 	Reply(o txn.Outcome)

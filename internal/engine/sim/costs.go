@@ -11,7 +11,7 @@ type Costs struct {
 	Kilobyte time.Duration
 	// Key is charged per operation on the store.
 	Key time.Duration
-	// Step is charged per step of a protocol.Worker.
+	// Step is charged per step of a protocol.StepCounter.
 	Step time.Duration
 }
 
@@ -44,7 +44,7 @@ func (c Costs) On(milliCPU int64) Costs {
 }
 
 // of returns the time for the given numbers of messages in and out, bytes, key operations, and steps of a
-// protocol.Worker.
+// protocol.StepCounter.
 func (c Costs) of(messages, bytes int, keys, steps int64) time.Duration {
 	return time.Duration(messages)*c.Message + time.Duration(bytes)*c.Kilobyte/1000 + time.Duration(keys)*c.Key + time.Duration(steps)*c.Step
 }

@@ -65,7 +65,7 @@ type node struct {
 	s       *Sim
 	id      int32
 	replica protocol.Replica
-	worker  protocol.Worker // the replica, if it implements protocol.Worker
+	worker  protocol.StepCounter // the replica, if it implements protocol.StepCounter
 	offload protocol.RemoteWork
 	figures *protocol.FigureWatch // of the replica; nil until its first reading
 	store   store.Store
@@ -113,11 +113,11 @@ func (n *node) makeReplica() { n.use(n.s.c.Engine.New(n.config())) }
 // use installs a replica in the node.
 func (n *node) use(r protocol.Replica) {
 	n.replica, n.figures = r, nil // the counters of a new replica start at 0
-	n.worker, _ = n.replica.(protocol.Worker)
+	n.worker, _ = n.replica.(protocol.StepCounter)
 	n.offload, _ = n.replica.(protocol.RemoteWork)
 }
 
-// steps returns the number of steps that the replica has taken; 0 if it is not a protocol.Worker.
+// steps returns the number of steps that the replica has taken; 0 if it is not a protocol.StepCounter.
 func (n *node) steps() int64 {
 	if n.worker == nil {
 		return 0

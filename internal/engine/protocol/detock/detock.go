@@ -239,7 +239,7 @@ func (r *Replica) end() {
 	r.resolver.watch()
 }
 
-// Steps implements protocol.Worker: it returns the steps of the resolver.
+// Steps implements protocol.StepCounter: it returns the steps of the resolver.
 func (r *Replica) Steps() int64 { return r.resolver.steps() }
 
 // Pending implements protocol.Replica. It adds 1 while the copy's graph is missing changes of this node.

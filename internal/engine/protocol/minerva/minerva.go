@@ -329,7 +329,7 @@ func (r *Replica) Pending() int {
 // Lags implements protocol.Straggler.
 func (r *Replica) Lags() bool { return r.epochs.behind }
 
-// Steps implements protocol.Worker. A step of the conflict graph or the solver takes 60 to 90 ns in BenchmarkEpoch, a
+// Steps implements protocol.StepCounter. A step of the conflict graph or the solver takes 60 to 90 ns in BenchmarkEpoch, a
 // third of the time that a simulator charges for a step.
 func (r *Replica) Steps() int64 { return (r.epochs.conflicts.steps + r.epochs.solved.Steps) / 3 }
 

@@ -446,7 +446,7 @@ func (r *Replica) Roles() []string {
 	return []string{RoleCoordinator}
 }
 
-// Steps implements protocol.Worker. It returns the number of filter hits that certification has examined.
+// Steps implements protocol.StepCounter. It returns the number of filter hits that certification has examined.
 func (r *Replica) Steps() int64 { return r.steps }
 
 // Readings implements protocol.Replica.
