@@ -83,7 +83,7 @@ func (e *execution) schedule() (told []happening) {
 		add(f.at, "%s", f.describe(t))
 	}
 	for i := range e.timeline {
-		add(e.timeline[i].At.Duration, "%s", describeFault(&e.timeline[i]))
+		add(e.timeline[i].At.Duration, "%s", Describe(&e.timeline[i]))
 	}
 	for _, c := range e.submitted {
 		add(c.at, "client %d of %s sends %v: %s", e.load.clientOf(c.id), t.Regions[c.region], c.id, e.load.describe(&c))

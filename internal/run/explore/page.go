@@ -224,7 +224,7 @@ func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.
 	}
 	for i := range e.timeline {
 		f := &e.timeline[i]
-		label, open, to := describeFault(f), f.PodKill != nil && f.PodKill.Lasting, min(end, ends(f))
+		label, open, to := Describe(f), f.PodKill != nil && f.PodKill.Lasting, min(end, ends(f))
 		if open {
 			to = end
 		}

@@ -203,7 +203,7 @@ func TestTimelineOfFewerNodes(t *testing.T) {
 		t.Errorf("what is left: %v", w.timeline)
 	}
 	w.timeline[1].Duration = &v1alpha1.Duration{Duration: time.Second}
-	if got, want := describeFault(&w.timeline[1]), `networkPartition {"from":{"regions":["b"]}} for 1s`; got != want {
+	if got, want := Describe(&w.timeline[1]), `networkPartition {"from":{"regions":["b"]}} for 1s`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -71,6 +71,17 @@ func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
 	w.settle()
 }
 
+// Timeline draws faults of a run on a real database: up to maxTimeline faults of the given kinds on the nodes and links
+// of a topology, which start before until. Faults may overlap.
+func Timeline(seed uint64, t *geo.Topology, kinds []string, until time.Duration) []v1alpha1.Fault {
+	r := newRNG(seed, streamTimeline)
+	d := drawer{w: &world{topology: t, load: load{until: until}}, r: r}
+	for range 1 + r.IntN(maxTimeline) {
+		d.add(d.fault(kinds[r.IntN(len(kinds))], maxSkew, nil))
+	}
+	return d.w.timeline
+}
+
 // drawer draws the faults of a timeline.
 type drawer struct {
 	w    *world
@@ -126,6 +137,8 @@ func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alp
 			p.To = &v1alpha1.NodeTarget{Regions: others[:1+r.IntN(len(others))]}
 		}
 		f.NetworkPartition = p
+	case faults.NodeShutdown:
+		f.NodeShutdown = &v1alpha1.NodeShutdownFault{Target: d.target(roles)}
 	case faults.CPUStress:
 		f.CPUStress = &v1alpha1.CPUStressFault{Target: d.target(roles), Workers: int32(1 + r.IntN(4)), LoadPercent: int32(10 + r.IntN(91))}
 	case faults.MemoryStress:
@@ -268,8 +281,8 @@ func (w *world) keepTimeline() {
 	})
 }
 
-// describeFault returns the fault's kind and fields as JSON, without name and start, followed by its duration.
-func describeFault(f *v1alpha1.Fault) string {
+// Describe returns the fault's kind and fields as JSON, without name and start, followed by its duration.
+func Describe(f *v1alpha1.Fault) string {
 	text, err := json.Marshal(f)
 	var fields map[string]json.RawMessage
 	if err == nil {

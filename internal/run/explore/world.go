@@ -594,7 +594,7 @@ func (w *world) String() string {
 		fmt.Fprintf(&b, "%v: %s\n", f.at, f.describe(w.topology))
 	}
 	for i := range w.timeline {
-		fmt.Fprintf(&b, "%v: %s\n", w.timeline[i].At.Duration, describeFault(&w.timeline[i]))
+		fmt.Fprintf(&b, "%v: %s\n", w.timeline[i].At.Duration, Describe(&w.timeline[i]))
 	}
 	w.core.describe(&b, w.topology)
 	return b.String()

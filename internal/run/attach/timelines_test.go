@@ -1,0 +1,235 @@
+package attach_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/fault"
+	"github.com/geobench/geobench/internal/bench/plan"
+	"github.com/geobench/geobench/internal/bench/result"
+	"github.com/geobench/geobench/internal/bench/target/etcd/etcdtest"
+	"github.com/geobench/geobench/internal/bench/target/mysql/mysqltest"
+	"github.com/geobench/geobench/internal/bench/target/postgres/postgrestest"
+	"github.com/geobench/geobench/internal/bench/target/sqltarget"
+	"github.com/geobench/geobench/internal/run/explore"
+)
+
+// realDatabase is a database of real servers, one for each region. The clients of a region use the server of the next
+// region, through a proxy that plays the link between the two regions. With a single server, all regions use it.
+type realDatabase struct {
+	topology *geo.Topology
+	proxies  []*postgrestest.Proxy // by region of the clients
+	servers  []realServer
+	down     []bool // by server
+}
+
+// realServer is a server process. stop and start are called in turn.
+type realServer struct{ stop, start func() }
+
+func newRealDatabase(t *testing.T, regions []string, addresses []string, servers []realServer) *realDatabase {
+	d := &realDatabase{topology: &geo.Topology{Regions: regions, Partitions: 1, Replicas: 1}, servers: servers, down: make([]bool, len(servers))}
+	for r := range regions {
+		d.topology.Links = append(d.topology.Links, make([]geo.Link, len(regions)))
+		d.proxies = append(d.proxies, postgrestest.NewProxy(t, addresses[d.serves(r)]))
+	}
+	return d
+}
+
+// serves returns the server of a region's clients.
+func (d *realDatabase) serves(region int) int { return (region + 1) % len(d.servers) }
+
+// addresses returns the addresses of the proxies, by region.
+func (d *realDatabase) addresses() (out []string) {
+	for _, p := range d.proxies {
+		out = append(out, p.Address)
+	}
+	return out
+}
+
+// apply establishes the conditions of all active faults. A cut link holds back all data, as a network partition does
+// for clients that keep their connections. A loss breaks the connection whose message is lost.
+func (d *realDatabase) apply(c *fault.Conditions) {
+	for s := range d.servers {
+		switch down := c.Nodes[s].Down; {
+		case down && !d.down[s]:
+			d.servers[s].stop()
+			d.down[s] = true
+		case !down && d.down[s]:
+			d.servers[s].start()
+			d.down[s] = false
+		}
+	}
+	for r, p := range d.proxies {
+		s := d.serves(r)
+		there, back := c.Links[r][s], c.Links[s][r]
+		p.Delay(there.Delay + there.Jitter + back.Delay + back.Jitter)
+		p.Judge(lossy(there.LossPPM, back.LossPPM))
+		if c.Cut(geo.NodeID(r), geo.NodeID(s)) || c.Cut(geo.NodeID(s), geo.NodeID(r)) {
+			p.Freeze()
+		} else {
+			p.Thaw()
+		}
+	}
+}
+
+// lossy returns a function that loses a share of messages, and a share of answers, at equal intervals.
+func lossy(messagesPPM, answersPPM int64) func([]byte) postgrestest.Fate {
+	if messagesPPM+answersPPM == 0 {
+		return nil
+	}
+	var n atomic.Int64
+	every := func(n, ppm int64) bool { return n*ppm/1e6 > (n-1)*ppm/1e6 }
+	return func([]byte) postgrestest.Fate {
+		switch i := n.Add(1); {
+		case every(i, messagesPPM):
+			return postgrestest.Lost
+		case every(i, answersPPM):
+			return postgrestest.Unanswered
+		}
+		return postgrestest.Delivered
+	}
+}
+
+// realDatabase implements fault.Injector. Its changes take effect immediately.
+var _ fault.Injector = (*realDatabase)(nil)
+
+func (d *realDatabase) Roles(context.Context) (fault.Roles, error) { return nil, nil }
+
+func (d *realDatabase) Setup(context.Context, *fault.Life) error { return nil }
+
+func (d *realDatabase) Inject(_ context.Context, _ *fault.Life, c *fault.Conditions) error {
+	d.apply(c)
+	return nil
+}
+
+func (d *realDatabase) Propagated(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
+	return true, nil
+}
+
+func (d *realDatabase) Recover(_ context.Context, _ *fault.Life, c *fault.Conditions) error {
+	d.apply(c)
+	return nil
+}
+
+func (d *realDatabase) Recovered(context.Context, *fault.Life, *fault.Conditions) (bool, error) {
+	return true, nil
+}
+
+func (d *realDatabase) Cleanup(context.Context, *fault.Life) error { return nil }
+
+// play plays the explorer's timeline of a seed, until all its faults are over.
+func (d *realDatabase) play(t *testing.T, seed uint64) {
+	// A single server has no link to servers of other regions, but its clients do.
+	kinds := []string{fault.NetworkDelay, fault.NetworkLoss, fault.NetworkPartition, fault.NodeShutdown}
+	const until = 1500 * time.Millisecond
+	faults := explore.Timeline(seed, d.topology, kinds, until)
+	for i := range faults {
+		t.Logf("seed %d: %s", seed, explore.Describe(&faults[i]))
+	}
+	timeline := fault.NewTimeline(fault.NewPlan(faults, d.topology, seed), time.Millisecond, time.Minute)
+	for start := time.Now(); !timeline.Over(); {
+		next, err := timeline.Step(t.Context(), time.Since(start), d, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next != fault.Forever {
+			<-time.After(next - time.Since(start))
+		}
+	}
+	for _, l := range timeline.Lives {
+		if l.Problem != "" {
+			t.Errorf("seed %d: fault %s: %s", seed, l.Fault.Name, l.Problem)
+		}
+	}
+}
+
+// disturbances are the reasons that a run on a disturbed database may have. A failed check is not among them: no fault
+// makes these databases return wrong answers.
+var disturbances = []string{
+	result.ReasonTargetFailed, result.ReasonNotAudited, result.ReasonNotQuiet, result.ReasonTooManyGaps, result.ReasonDriverBound, result.ReasonNoTransactions,
+	result.ReasonTooFewSamples, result.ReasonConnectionLost,
+}
+
+// explored plays a plan on a real database, beside the explorer's timeline of a seed. Every transaction must get one
+// answer, and the checks of invariants and isolation must pass or be impossible.
+func (d *realDatabase) explored(t *testing.T, p *plan.Plan, s sqltarget.Server, seed uint64) {
+	f := failing(t, p, at(p, s, d.addresses()...), func(func()) { d.play(t, seed) }, func() {})
+	for _, r := range f.document.Reasons {
+		if !slices.Contains(disturbances, r.Reason) {
+			t.Errorf("seed %d: %s: %s", seed, r.Reason, r.Message)
+		}
+	}
+}
+
+// Real databases take the timelines that the explorer draws for simulated ones: cut, slow and lossy links between
+// clients and servers, and servers that stop for a while. PostgreSQL is killed and recovers from its log. The other
+// servers are paused. By default each database takes one timeline. With consecutive runs, it takes one per run.
+func TestTimelinesOnRealDatabases(t *testing.T) {
+	const load = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 500ms, duration: 4s}"
+	const accounts = "{smallbank: {customers: 500}}"
+	const verify = "[Invariants, Isolation]"
+	// Servers are started by the first use, so that a skipped database does not skip the others.
+	postgres := func(t *testing.T) func(seed uint64) {
+		s := postgrestest.Start(t, "log_statement=none")
+		return func(seed uint64) {
+			p := planned(t, own{address: s.Address, workload: accounts, verify: verify, load: load}.text())
+			d := newRealDatabase(t, p.Topology.Regions, []string{s.Address}, []realServer{{func() { s.Stop(t) }, func() { s.Restart(t) }}})
+			d.explored(t, p, sqltarget.Server{Database: "postgres", User: postgrestest.User, Password: postgrestest.Password}, seed)
+			s.AwaitNoSessions(t, "geobench-")
+			s.Query(t, "postgres", "drop schema if exists geobench cascade")
+		}
+	}
+	maria := func(t *testing.T, servers []*mysqltest.Server, isolation string) func(seed uint64) {
+		var addresses []string
+		var processes []realServer
+		for _, s := range servers {
+			addresses = append(addresses, s.Address)
+			processes = append(processes, realServer{func() { s.Pause(t) }, func() { s.Continue(t) }})
+		}
+		o := ownMySQL{servers: servers, isolation: isolation, workload: accounts, load: load, verify: verify}
+		return func(seed uint64) {
+			p := planned(t, o.text())
+			d := newRealDatabase(t, p.Topology.Regions, addresses, processes)
+			d.explored(t, p, sqltarget.Server{Database: mysqltest.Database, User: mysqltest.User, Password: mysqltest.Password}, seed)
+			for _, s := range servers {
+				s.AwaitNoSessions(t)
+			}
+			servers[0].Query(t, mysqltest.Database, "drop table if exists geobench_rows")
+		}
+	}
+	databases := map[string]func(t *testing.T) func(seed uint64){
+		"postgres": postgres,
+		"mariadb": func(t *testing.T) func(uint64) {
+			return maria(t, []*mysqltest.Server{mysqltest.Start(t)}, "Serializable")
+		},
+		"galera": func(t *testing.T) func(uint64) { return maria(t, mysqltest.StartGalera(t, 3), "SnapshotIsolation") },
+		"etcd": func(t *testing.T) func(uint64) {
+			members := etcdtest.Start(t, 3)
+			var addresses []string
+			var processes []realServer
+			for _, m := range members {
+				addresses = append(addresses, m.Address)
+				processes = append(processes, realServer{func() { m.Pause(t) }, func() { m.Continue(t) }})
+			}
+			return func(seed uint64) {
+				p := planned(t, etcdText(members, "Linearizable", accounts, load, verify))
+				newRealDatabase(t, p.Topology.Regions, addresses, processes).explored(t, p, sqltarget.Server{}, seed)
+			}
+		},
+	}
+	for name, start := range databases {
+		t.Run(name, func(t *testing.T) {
+			if inARow(t) == 0 {
+				t.Parallel()
+			}
+			explored := start(t)
+			for seed := range uint64(max(1, inARow(t))) {
+				explored(seed + 1)
+			}
+		})
+	}
+}
