@@ -168,7 +168,7 @@ bench-go-tpc: ## TPC-C in SQL beside go-tpc on one PostgreSQL: client CPU and tp
 	GEOBENCH_GO_TPC="$$($(TOOL) install go-tpc | tail -1)" go test -run '^$$' -bench '^BenchmarkGoTPC$(if $(TERMINALS),Terminals,)$$' -benchtime 1x -timeout 30m -v ./internal/bench/target/postgres
 
 .PHONY: bench-wan
-bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1 min)
+bench-wan: ## What the sidecar's delays are off, what TCP carries through it and what it costs, beside a bare network (root; 1.5 min)
 	go test -tags full -run '^$$' -bench '^BenchmarkWAN$$' -benchtime 1x ./internal/net/wan
 
 ##@ Dashboards and monitoring
