@@ -37,6 +37,7 @@ type tool struct {
 var tools = []tool{
 	{name: "controller-gen", readsGo: true},
 	{name: "go-tpc"},
+	{name: "gotestsum", versionVar: "gotest.tools/gotestsum/cmd.version"},
 	{name: "helm", versionVar: "helm.sh/helm/v4/internal/version.version"},
 	{name: "kustomize-controller"},
 	// The agent is built without the packages of the control plane, as in Istio's own image.
